@@ -1,4 +1,4 @@
-"""What tests of several modules share."""
+"""Fixtures that tests of several modules share."""
 
 import compileall
 import os
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def searches(config: pytest.Config) -> bool:
-    """Whether new examples and seeds are tried."""
+    """Return whether new examples and seeds are tried."""
     return bool(config.option.search or config.option.full)
 
 
@@ -94,7 +94,7 @@ def numbers_of(text: str) -> list[int]:
 
 
 def default_places() -> list[str]:
-    """Where caches are looked for when nothing names a place."""
+    """Return the places where caches are looked for if none is named."""
     usual = ("~/.jax_cache", "~/.cache/jax", "~/.phasic_cache", "~/.triton")
     return [str(choose_path(None, {})), *map(os.path.expanduser, usual)]
 
@@ -126,7 +126,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def full(request: pytest.FixtureRequest) -> bool:
-    """Whether the proofs run in their full form."""
+    """Return whether the proofs run in their full form."""
     return bool(request.config.getoption("--full"))
 
 

@@ -1,4 +1,4 @@
-"""The public API: what it consists of, that it is documented, and that each example does what it says."""
+"""The public API: its names, their documentation, and the results of its examples."""
 
 import ast
 import inspect
@@ -34,7 +34,7 @@ def test_everything_public_is_listed_and_typed() -> None:
 
 @pytest.mark.parametrize("name", jcache.__all__)
 def test_everything_public_is_documented(name: str) -> None:
-    """Each name has a docstring and stands in the reference, each function has types, its errors and an example."""
+    """Each public name has a docstring and is in the reference; each function has types, errors and an example."""
     value = getattr(jcache, name)
     text = inspect.getdoc(value)
     assert text and text.split("\n")[0].endswith((".", "?"))
@@ -49,7 +49,7 @@ def test_everything_public_is_documented(name: str) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_example_does_what_it_says(name: str, tmp_path: Path) -> None:
-    """It runs in a process of its own, on a root with a few entries, and its results are the ones printed below."""
+    """Each example runs in a separate process, on a root with a few entries, and gives the printed results."""
     root = create_root(tmp_path / "root")
     for number in range(3):
         add(root.directory(Kind.EXECUTABLES), key(number))

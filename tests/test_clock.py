@@ -1,4 +1,4 @@
-"""jcache asks one module what time it is, so that a test can say so."""
+"""One module reads the clock, so that tests can replace it."""
 
 import ast
 import time
@@ -32,7 +32,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def reads(tree: ast.AST) -> set[str]:
-    """The functions of ``time`` that a module names, which tell the time or let it pass."""
+    """Return the functions of ``time`` that a module uses to read the time or to wait."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time":
@@ -43,13 +43,13 @@ def reads(tree: ast.AST) -> set[str]:
 
 
 def test_no_other_module_reads_the_clock() -> None:
-    """But for the few that have their reasons, which do so still."""
+    """No other module reads the clock, except for a few listed ones with a reason."""
     assert len(modules()) > 100
     assert {name for name, tree in modules().items() if reads(tree)} == ELSEWHERE
 
 
 def test_nobody_keeps_a_function_of_the_clock_under_another_name() -> None:
-    """Whoever imports from the clock's module would not see what a test has put in its place."""
+    """No module imports a function of the clock's module by name, since a test could not replace it."""
     importing = {
         name
         for name, tree in modules().items()
@@ -67,20 +67,20 @@ def test_it_is_the_clock_of_the_system() -> None:
 
 
 def test_the_other_clock_only_goes_forward() -> None:
-    """In seconds, by the same clock as the system's."""
+    """The monotonic clock counts in seconds, like the system's."""
     before = time.monotonic_ns() / 1e9
     now = clock.monotonic()
     assert before <= now <= time.monotonic_ns() / 1e9
 
 
 def test_no_number_meant_for_jax_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests of JAX's replace ``time.monotonic`` by a few numbers."""
+    """The cache asks for none of the numbers by which JAX's tests replace ``time.monotonic``."""
     monkeypatch.setattr(time, "monotonic", lambda: pytest.fail("asked for the time"))
     assert clock.monotonic() > 0
 
 
 def test_waiting_is_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lets as many seconds pass as it is asked to."""
+    """Waiting takes the requested number of seconds."""
     asked: list[float] = []
     monkeypatch.setattr(time, "sleep", asked.append)
     clock.sleep(0.25)

@@ -1,4 +1,4 @@
-"""The pages say what is: commands, options, exit codes, variables, modules, links, and the real output of commands."""
+"""Pages are right: commands, options, exit codes, variables, modules, links, and the output of commands."""
 
 import inspect
 import re
@@ -28,7 +28,7 @@ README_LINES = 150
 
 
 def section(page: str, title: str) -> str:
-    """What stands below a heading of the second level."""
+    """Return the text below a heading of the second level."""
     return page.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
@@ -39,7 +39,7 @@ def options_of(name: str) -> set[str]:
 
 
 def test_the_readme_is_short() -> None:
-    """It fits on three screens, and everything else is in docs/."""
+    """README fits on three screens; everything else is in docs/."""
     assert len(README.splitlines()) <= README_LINES
 
 
@@ -84,7 +84,7 @@ def test_every_parameter_is_documented(name: str) -> None:
 
 
 def test_every_module_in_the_walk_exists() -> None:
-    """Each dotted name in "How jcache is built" is a module or public, and each room of src/jcache is named there."""
+    """Each dotted name in "How jcache is built" is a module or public, and the page names each room of src/jcache."""
     names = set(re.findall(r"`(jcache(?:\.\w+)+)", BUILT_PAGE))
     public = {f"jcache.{name}" for name in jcache.__all__}
     assert not [name for name in names - public if find_spec(name) is None]
@@ -112,7 +112,7 @@ def test_every_page_is_found(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_lines_fit(page: Path) -> None:
-    """Text fits into 100 columns; tables, comments and blocks are as wide as what they hold."""
+    """Text fits into 100 columns; tables, comments and blocks may be wider."""
     text = re.sub(r"^```.*?^```$|^[|<].*?$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     assert not [line for line in text.splitlines() if len(line) > 100]
 
@@ -130,7 +130,7 @@ def test_the_changelog_is_kept() -> None:
     ids=name_of,
 )
 def test_commands_print_what_a_page_says(page: Path, tmp_path: Path) -> None:
-    """Each command of a page, run in order, prints what stands below it, but for numbers of the machine and times."""
+    """The commands of a page, run in order, print the shown output, except for times and numbers of the machine."""
     shell = Shell(tmp_path)
     for step in steps(page.read_text()):
         if step.command.startswith("zstd ") and not shutil.which("zstd"):
@@ -176,5 +176,5 @@ def test_the_tour_is_run() -> None:
     ],
 )
 def test_outputs_are_compared(expected: str, shown: str, same: bool) -> None:
-    """What differs from run to run is passed over, and nothing else."""
+    """Only values that differ from run to run are ignored in the comparison."""
     assert agree("jcache show x", expected, shown) is same

@@ -18,7 +18,9 @@ def test_the_tree_in_the_docstring_is_the_tree(error: type[JcacheError]) -> None
 
 
 def test_exit_codes_are_the_designed_ones() -> None:
-    """2 usage, 3 not all of what was asked, 10 no cache there, 11 locked, 12 untrusted, 1 everything else."""
+    """Exit codes are 2 for usage, 3 for partly done, 10 for no cache, 11 for locked, 12 for untrusted, and 1
+    otherwise.
+    """
     special = {"InvalidValue": 2, "OutOfReach": 3, "NoCacheHere": 10, "Locked": 11, "Untrusted": 12}
     assert {c.__name__: c.exit_code for c in CLASSES} == {c.__name__: special.get(c.__name__, 1) for c in CLASSES}
 
@@ -30,7 +32,7 @@ def test_messages_are_printed_as_they_are(error: type[JcacheError]) -> None:
 
 
 def test_errors_are_what_python_programs_expect() -> None:
-    """A caller may catch `KeyError` and `ValueError`, too."""
+    """Callers may catch `KeyError` and `ValueError`."""
     assert issubclass(UnknownKey, KeyError)
     assert issubclass(errors.InvalidValue, ValueError)
     assert not LedgerUnavailable("busy").lost

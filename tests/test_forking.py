@@ -1,4 +1,4 @@
-"""Objects that are told that they live in a forked child."""
+"""Objects that are notified in a forked child."""
 
 import gc
 import os
@@ -7,7 +7,7 @@ from jcache.forking import TellInChild
 
 
 class Counter:
-    """Counts how often it was told, and writes the number to a pipe."""
+    """Counts its notifications, and writes the number to a pipe."""
 
     def __init__(self) -> None:
         self.told = 0

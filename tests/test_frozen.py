@@ -9,7 +9,7 @@ from jcache.frozen import Frozen
 
 
 def test_it_is_a_mapping_in_the_order_it_was_made() -> None:
-    """It reads like a dict, equals one, and what it was made of can change without it."""
+    """It reads like a dict in its order, equals one, and is independent of the dict from which it was made."""
     items = {"b": 1, "a": 2}
     frozen = Frozen(items)
     items["c"] = 3
@@ -27,7 +27,7 @@ def test_it_cannot_be_changed() -> None:
 
 
 def test_it_can_be_copied_pickled_and_hashed() -> None:
-    """And is equal to itself afterwards."""
+    """It can be copied, pickled and hashed, and the copies are equal."""
     frozen = Frozen({"a": Frozen({"b": 1})})
     assert pickle.loads(pickle.dumps(frozen)) == copy.deepcopy(frozen) == frozen
     assert hash(frozen) == hash(copy.copy(frozen))

@@ -19,7 +19,9 @@ def pins(name: str) -> dict[str, str]:
 
 
 def test_the_oldest_versions_are_those_that_the_ranges_begin_with() -> None:
-    """`constraints-oldest.txt` and `pyproject.toml` say the same of what jcache itself needs, and of JAX."""
+    """`constraints-oldest.txt` and `pyproject.toml` have the same oldest versions of jcache's dependencies
+    and of JAX.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = [each.split(">=") for each in project["dependencies"] + project["optional-dependencies"]["jax"]]
     oldest = pins("constraints-oldest.txt")
@@ -50,7 +52,7 @@ def test_the_checks_pass(command: list[str]) -> None:
 
 
 def test_jaxs_private_modules_are_named_in_two_rooms_alone() -> None:
-    """A new JAX touches `jax_internals` and the recorder, and nothing else."""
+    """JAX's private modules are named only in `jax_internals` and the recorder."""
     source = ROOT / "src" / "jcache"
     naming = {path.relative_to(source).parent for path in source.rglob("*.py") if "jax._src" in path.read_text()}
     assert naming == {Path("jax_internals"), Path("runs/recorder")}

@@ -47,7 +47,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @given(st.integers(0, 10**18), st.sampled_from(sorted(BINARY)), st.sampled_from(["", "iB", "B"]))
 def test_sizes_are_exact(number: int, letter: str, rest: str) -> None:
-    """However large, a size is computed in whole numbers."""
+    """A size of any magnitude is computed exactly."""
     unit = BINARY[letter] if rest != "B" else 1000 ** ("KMGTP".index(letter) + 1)
     assert parse_size(f"{number}{letter}{rest}") == number * unit
     assert parse_size(f"{number}.25{letter}{rest}".lower()) == Fraction(4 * number + 1, 4) * unit // 1
@@ -80,7 +80,7 @@ def test_ages_are_exact(number: int, unit: str) -> None:
 
 @pytest.mark.parametrize("text", ["3m", "3.5 m"])
 def test_a_bare_m_is_refused(text: str) -> None:
-    """Minutes or months: the message offers both."""
+    """A bare ``m`` is refused, and the message offers minutes and months."""
     with pytest.raises(InvalidValue, match=r"min for minutes or .*mo for months"):
         parse_age(text)
 
@@ -94,7 +94,7 @@ def test_what_is_no_age_is_refused(text: str) -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_value_or_a_refusal(text: str) -> None:
-    """Whatever the text, nothing but a number of at least 0 or an `InvalidValue` comes out."""
+    """Any text gives a number of at least 0 or an `InvalidValue`."""
     for parse in (parse_size, parse_age):
         with suppress(InvalidValue):
             assert parse(text) >= 0
@@ -102,7 +102,7 @@ def test_any_text_is_a_value_or_a_refusal(text: str) -> None:
 
 @given(st.integers(0, 2**58))
 def test_a_size_reads_back(size: int) -> None:
-    """What `format_size` prints, `parse_size` reads, to the one decimal printed."""
+    """`parse_size` reads the output of `format_size`, to the one printed decimal."""
     text = format_size(size)
     assert re.fullmatch(r"\d+ B|\d+\.\d [KMGTPE]iB", text)
     if not text.endswith("EiB"):
@@ -111,7 +111,7 @@ def test_a_size_reads_back(size: int) -> None:
 
 @given(st.integers(0, 200 * 31536000))
 def test_an_age_reads_back(seconds: int) -> None:
-    """What `format_age` prints, `parse_age` reads, rounded down by less than a unit."""
+    """`parse_age` reads the output of `format_age`, rounded down by less than a unit."""
     text = format_age(seconds * NANOSECONDS)
     unit = AGES[text.lstrip("0123456789")]
     assert 0 <= seconds - parse_age(text) // NANOSECONDS < unit
@@ -173,5 +173,5 @@ def test_times_are_rfc_3339(time_ns: int) -> None:
 
 @pytest.mark.parametrize("time_ns", [2**80, -(2**80), 253402300800 * NANOSECONDS])
 def test_times_beyond_the_calendar_are_none(time_ns: int) -> None:
-    """There is no text for what lies outside of the calendar."""
+    """A time outside the calendar has no text."""
     assert rfc3339(time_ns) is None

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     )
     from jcache.admin.census import (
         Census as Census,
-        Group as Group,
         KindCensus as KindCensus,
     )
+    from jcache.admin.neighbour_groups import Group as Group
     from jcache.entry import Entry as Entry
     from jcache.errors import (
         CannotWrite as CannotWrite,

@@ -20,6 +20,11 @@ def monotonic() -> float:
     return time.monotonic_ns() / 1e9
 
 
+def thread_cpu() -> float:
+    """Return the CPU seconds of this thread; unlike a clock, they do not grow while other processes have the CPU."""
+    return time.thread_time()
+
+
 def sleep(seconds: float) -> None:
     """Wait for some seconds."""
     time.sleep(seconds)

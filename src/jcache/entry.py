@@ -81,10 +81,11 @@ class Columns(NamedTuple):
     recency: "array[int]"
     sidecars: "array[int]"  # modification time of the sidecar, or NO_SIDECAR
     accessed: "array[int]"  # access time of the entry, or what `AccessTimes.used_ns` says instead
+    changed: "array[int]"  # change time of the entry: no copy and no command sets it to an earlier time
 
     @classmethod
     def empty(cls) -> "Columns":
-        return cls([], *(array("q") for _ in range(5)))
+        return cls([], *(array("q") for _ in range(6)))
 
     @property
     def are_sound(self) -> bool:
@@ -131,8 +132,9 @@ class Snapshot(NamedTuple):
 
     def packed(self) -> tuple[object, ...]:
         """Return the two times, then each column and the other names as bytes, for `unpacked` on this machine."""
-        keys, sizes, created, recency, sidecars, accessed = self.columns
-        numbers = sizes, created, recency + accessed, sidecars  # two in one, since the ledger stores four columns
+        keys, sizes, created, recency, sidecars, accessed, changed = self.columns
+        times = recency + accessed + changed  # three in one, since the ledger stores four columns
+        numbers = sizes, created, times, sidecars
         return self.changed_ns, self.read_ns, _join(keys), *(column.tobytes() for column in numbers), _join(self.others)
 
     @classmethod
@@ -140,8 +142,9 @@ class Snapshot(NamedTuple):
         """Return the snapshot that was packed; None where the columns do not fit together."""
         *numbers, others = rest
         sizes, created, times, sidecars = map(_numbers, numbers)
-        half = len(times) // 2
-        columns = Columns(_split(keys), sizes, created, times[:half], sidecars, times[half:])
+        count = len(times) // 3
+        recency, accessed, changed = times[:count], times[count : 2 * count], times[2 * count :]
+        columns = Columns(_split(keys), sizes, created, recency, sidecars, accessed, changed)
         if len({len(column) for column in columns}) != 1 or not columns.are_sound or b"/" in others:
             return None
         return cls(changed_ns, read_ns, columns, _split(others))

@@ -6,7 +6,6 @@ same function since, ours stays below it and does nothing.
 
 # ruff: noqa: ANN401 - JAX's internals have no stable types
 
-import copy
 import functools
 import threading
 from collections.abc import Callable
@@ -124,26 +123,3 @@ class WritesOfAllRanks:
     def undo(self) -> None:
         self._patch.undo()
         self._distributed.undo()
-
-
-class WithDefaults(View):
-    """Compile options whose copy, which JAX hashes, has default values in some debug options."""
-
-    def __init__(self, options: Any, names: tuple[str, ...]) -> None:
-        super().__init__(options)
-        self._names = names
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        copied = copy.deepcopy(self._original, memo)
-        usual = type(copied)()  # with the values of XLA_FLAGS, as JAX has them where it sets none of these options
-        for name in self._names:
-            value = getattr(_debug_options(usual), name, None)
-            # a value that has been set is serialized, even if it is the default
-            if value is not None and getattr(_debug_options(copied), name) != value:
-                setattr(_debug_options(copied), name, value)
-        return copied
-
-
-def _debug_options(compile_options: Any) -> Any:
-    """Return the debug options, which are a view into the compile options and must not outlive them."""
-    return compile_options.executable_build_options.debug_options

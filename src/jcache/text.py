@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+ELLIPSES: Final = ("…", "...")  # the second one where the first cannot be encoded
+_MOST_COMPARED: Final = 10_000
+_AS_CLOSE: Final = 0.1  # the difference of ratios up to which one word is as near as another
 _JOINING: Final = "\u200c\u200d"  # they join letters, and emojis
 
 
@@ -14,6 +19,10 @@ def is_shown(character: str) -> bool:
     import unicodedata
 
     return unicodedata.category(character) == "Zs"  # spaces other than the usual one, as between ideographs
+
+
+_WORDS: Final = re.compile(r"(?:`[^`]*`|[^ `]|`)+")  # a command between backquotes counts as one word
+_HEAD: Final = re.compile(r" *(?:[^ `]+ {2,})?")
 
 
 def shown(text: str) -> str:
@@ -49,8 +58,86 @@ def command(words: str, root: object, rest: str = "") -> str:
     return " ".join([f"jcache {words}", *named, *([rest] if rest else [])])
 
 
+def wrapped(text: str, width: int) -> str:
+    """Return a text whose lines break at words, as far as they fit; a command between backquotes stays in one line.
+
+    A line that is indented, or begins with a word and two blanks, as ``health  ok``, goes on below its text.
+
+    Args:
+        text: one or more lines.
+        width: number of characters that a line should have at most.
+    """
+    return "\n".join(line if len(line) <= width else _wrapped_line(line, width) for line in text.split("\n"))
+
+
+def _wrapped_line(line: str, width: int) -> str:
+    head = _HEAD.match(line)
+    start = head[0] if head and len(head[0]) <= width // 2 else ""
+    lines = [start]
+    for word in _WORDS.findall(line.removeprefix(start)):
+        is_first = len(lines[-1]) == len(start)
+        if is_first or len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += word if is_first else f" {word}"
+        else:
+            lines.append(" " * len(start) + word)
+    return "\n".join(lines)
+
+
 def _as_bytes(character: str) -> str:
     r"""Return a character for a shell of any locale: bash reads ``\u202e`` only where the locale has that character."""
     if character.isascii():
         return escaped(character)
     return "".join(rf"\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+
+
+def nearest(
+    word: str, choices: Iterable[str], synonyms: Mapping[str, str] | None = None, *, most: int = 3
+) -> list[str]:
+    """Return the choices that somebody may have meant who wrote a word, the likeliest first.
+
+    Args:
+        word: what was written.
+        choices: what can be written, of which at most 10,000 are compared.
+        synonyms: by other words, the choices that they stand for.
+        most: at most so many.
+    """
+    from difflib import SequenceMatcher, get_close_matches
+    from itertools import islice
+
+    known = list(islice(dict.fromkeys(choices), _MOST_COMPARED))
+    others = {other: choice for other, choice in (synonyms or {}).items() if choice in known}
+    by_lower = others | {choice.lower(): choice for choice in reversed(known)}
+    lower = word.lower()
+    named = [others[lower]] if lower in others else []
+    begun = [choice for choice in known if lower and choice.lower().startswith(lower)]
+    ratios = {match: SequenceMatcher(a=lower, b=match).ratio() for match in get_close_matches(lower, by_lower, n=most)}
+    best = max(ratios.values(), default=0.0)
+    close = [by_lower[match] for match, ratio in ratios.items() if ratio > best - _AS_CLOSE]
+    return list(dict.fromkeys(named or begun or close))[:most]
+
+
+def did_you_mean(words: Iterable[str]) -> str:
+    """Return the end of a sentence that asks whether one of some words was meant; empty for no words."""
+    quoted_words = [f"'{word}'" for word in words]
+    if not quoted_words:
+        return ""
+    *first, last = quoted_words
+    listed = f"{', '.join(first)} or {last}" if first else last
+    return f"; did you mean {listed}?"
+
+
+def unknown_choice(
+    word: str, fault: str, choices: Iterable[str], *, synonyms: Mapping[str, str] | None = None, others: str = ""
+) -> str:
+    """Return the sentences about a word that is none of some choices: the fault, what was meant, and all choices.
+
+    Args:
+        word: what was written.
+        fault: what is said about it, such as ``is not a kind``.
+        choices: what can be written.
+        synonyms: as in `nearest`.
+        others: the choices to name, where they are not all; a text.
+    """
+    known = list(choices)
+    near = did_you_mean(nearest(word, known, synonyms))
+    return f"'{word}' {fault}{f'{near} Choose' if near else ': choose'} from {others or ', '.join(known)}."

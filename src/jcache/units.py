@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from jcache.errors import InvalidValue
+from jcache.text import unknown_choice
 
 NANOSECONDS: Final = 1_000_000_000
 
@@ -50,7 +51,7 @@ def parse_choice(choices: type[Choice], text: str, fault: str) -> Choice:
     try:
         return choices(text)
     except ValueError:
-        raise InvalidValue(f"'{text}' {fault}: choose from {', '.join(choices)}.") from None
+        raise InvalidValue(unknown_choice(text, fault, choices)) from None
 
 
 def parse_size(text: str) -> int:

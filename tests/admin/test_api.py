@@ -23,6 +23,7 @@ from jcache.errors import CannotWrite, InvalidValue, JcacheError, LedgerUnavaila
 from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Known
+from jcache.store.lookup import find_pins
 from jcache.store.policy import Order, Policy, Reason, reasons
 from jcache.store.removal import Removed
 from jcache.store.roots import InUse, put_in_use
@@ -38,7 +39,7 @@ TRACE, PINNED, LEGACY = key(90, "trace"), key(3), key(80)
 
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No root in use or in the environment but one that is not there."""
+    """No root is in use, and the environment names only one that does not exist."""
     for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_COMPILATION_CACHE_MAX_SIZE", "JCACHE_LOCK_TIMEOUT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("JCACHE_DIR", str(tmp_path / "nothing"))
@@ -47,8 +48,9 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
 
 
 def fill(root: Root) -> Root:
-    """Ten executables, the n-th unused for n days and every other one with a sidecar, a pinned one among them; a
-    trace, a legacy entry, XLA's kernels and somebody's notes."""
+    """Make ten executables, where the n-th was unused for n days, every other one has a sidecar and one is pinned; and
+    a trace, a legacy entry, XLA's kernels and a foreign file.
+    """
     directory = root.directory(Kind.EXECUTABLES)
     for n in range(10):
         used_ns = START - n * DAY - SECOND
@@ -65,25 +67,25 @@ def fill(root: Root) -> Root:
 
 @pytest.fixture(params=["native", "plain"])
 def root(request: pytest.FixtureRequest, native: Root, plain: Root) -> Root:
-    """Such a root, as jcache makes it or as JAX does."""
+    """Return the root of `fill`, with jcache's layout or with JAX's."""
     return fill(native if request.param == "native" else plain)
 
 
 def numbers(root: Root) -> set[int]:
-    """Which of the ten executables are still there."""
+    """Return the numbers of those of the ten executables that still exist."""
     left = files_of(root.directory(Kind.EXECUTABLES))
     return {n for n in range(10) if key(n) in left}
 
 
 def assert_sound(root: Root) -> None:
-    """`verify` finds nothing, and what is not ours is still there."""
+    """Assert that `verify` finds nothing, and that foreign files still exist."""
     with Store(root) as store:
         assert verify(store, VerifyRequest()).findings == []
     assert (root.directory(Kind.EXECUTABLES) / "notes.txt").read_text() == "mine"
 
 
 def printed(*arguments: str | Path) -> Any:
-    """What a command prints as JSON."""
+    """Return the JSON that a command prints."""
     result = call([sys.executable, "-m", "jcache", *map(str, arguments), "--json"])
     assert result.code == 0, result.err
     return json.loads(result.out)
@@ -92,7 +94,7 @@ def printed(*arguments: str | Path) -> Any:
 def as_printed(done: Removed) -> dict[str, Any]:
     """A removal in the words of `prune --json`."""
     return {
-        "schema_version": 1,
+        "schema_version": 2,
         "root": str(done.root.path),
         "dry_run": done.dry_run,
         "removed": [
@@ -104,6 +106,7 @@ def as_printed(done: Removed) -> dict[str, Any]:
         "xla_bytes": done.xla_bytes,
         "kept": {r.name.lower(): {"entries": n, "bytes": size} for r, (n, size) in reasons(done.kept).items()},
         "kept_entries": len(done.kept),
+        "kept_pinned": [{"key": e.key, "kind": e.kind.value} for e, r in done.kept if r is Reason.PINNED],
         "kept_for_traces": [],
         "failed": [],
         "sidecars_made": done.sidecars_made,
@@ -129,7 +132,9 @@ def test_info_is_what_the_command_prints(root: Root) -> None:
 
 
 def test_the_root_in_use_is_the_one_meant(native: Root, plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a root the one in use in this process is meant, and only without that the environment's."""
+    """Without an argument, functions use the root that is in use in this process; if there is none, that of the
+    environment.
+    """
     for n, root in enumerate((native, plain), 1):
         for i in range(n):
             add(root.directory(Kind.EXECUTABLES), key(i), executable())
@@ -153,7 +158,9 @@ def test_a_root_in_use_may_be_empty(plain: Root) -> None:
 
 
 def test_a_root_is_named_as_elsewhere(native: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As text or a path, from the home directory, or by its `executables`, as commands take it."""
+    """A root can be a text or a path, relative to the home directory, or its `executables` directory, as for
+    commands.
+    """
     monkeypatch.setenv("HOME", str(native.path.parent))
     for name in (native.path, str(native.path), "~/native", native.path / "executables"):
         assert info(name).root == native
@@ -163,7 +170,7 @@ def test_a_root_is_named_as_elsewhere(native: Root, monkeypatch: pytest.MonkeyPa
 
 
 def is_frozen(value: object) -> bool:
-    """Whether nothing in a value can be changed, however deep."""
+    """Return whether a value is immutable at any depth."""
     if isinstance(value, str | int | float | bool | None | Enum | Path):
         return True
     if isinstance(value, Mapping):
@@ -179,7 +186,7 @@ def is_frozen(value: object) -> bool:
 
 
 def test_values_are_frozen_all_through(root: Root) -> None:
-    """No attribute, item or table of what is returned can be changed."""
+    """No attribute, item or table of a returned value can be changed."""
     values: list[Census | Removed] = [info(root.path), prune(root=root.path, keep_last=2), clear(root=root.path)]
     assert all(map(is_frozen, values))
 
@@ -222,7 +229,7 @@ def test_prune_is_what_the_command_does(native: Root, asked: dict[str, Any], opt
     ids=str,
 )
 def test_clear_is_what_the_command_does(native: Root, asked: dict[str, Any], words: list[str]) -> None:
-    """The same entries go as with `jcache clear --yes`, of all kinds or of one, and the value is what it prints."""
+    """The function removes the same entries as `jcache clear --yes`, and returns the value that the command prints."""
     root = fill(native)
     other = Path(shutil.copytree(root.path, root.path.parent / "other"))
     shown = printed("clear", *words, "--yes", "--root", other)
@@ -234,7 +241,7 @@ def test_clear_is_what_the_command_does(native: Root, asked: dict[str, Any], wor
 
 
 def test_a_dry_run_changes_nothing_and_foretells(root: Root) -> None:
-    """It returns what the real run then does, to the byte; after that there is nothing left to do."""
+    """A dry run returns exactly the result of the real run; after the real run, another dry run removes nothing."""
     before = tree(root.path)
     foretold = prune(root=root.path, max_size=250, legacy=True, xla=True, dry_run=True)
     assert tree(root.path) == before
@@ -249,7 +256,9 @@ def test_a_dry_run_changes_nothing_and_foretells(root: Root) -> None:
 
 
 def test_least_recently_used_go_first_and_pinned_stay(root: Root) -> None:
-    """Over a bound the least recently used go, with the reason; a pinned one stays however old."""
+    """Over a bound, the least recently used entries go, each with the reason; a pinned entry stays however old
+    it is.
+    """
     done = prune(root=root.path, max_entries=3, kinds=Kind.EXECUTABLES)
     assert [entry.key for entry, _ in done.removed] == [key(n) for n in (9, 8, 7, 6, 5, 4, 2)]
     assert {reason for _, reason in done.removed} == {Reason.SPACE}
@@ -265,7 +274,7 @@ def test_of_no_kinds_nothing_goes(root: Root) -> None:
 
 
 def test_what_cannot_be_removed_is_in_the_value(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each failure has its entry and reason, the others go on, and freed bytes count only what went."""
+    """Each failure names its entry and the reason; the other entries are removed, and freed bytes count only these."""
     real = os.unlink
 
     def refuse(path: Path, **more: Any) -> None:
@@ -282,7 +291,7 @@ def test_what_cannot_be_removed_is_in_the_value(root: Root, monkeypatch: pytest.
 
 
 def test_what_was_gone_on_without_is_told(root: Root, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A directory of entries that is a link is not followed: values say so in a notice, and nothing is printed."""
+    """A directory of entries that is a link is not followed: a notice in the value says so, and nothing is printed."""
     shutil.move(root.directory(Kind.TRACES), tmp_path / "elsewhere")
     root.directory(Kind.TRACES).symlink_to(tmp_path / "elsewhere")
     for value in (info(root.path), prune(root=root.path, keep_last=1), clear(root=root.path)):
@@ -338,7 +347,7 @@ def test_texts_and_numbers_mean_the_same(asked: dict[str, Any], policy: Policy) 
     ids=str,
 )
 def test_what_cannot_be_read_is_refused(root: Root, asked: dict[str, Any], says: str) -> None:
-    """A wrong argument is an `InvalidValue` that says what is wrong with it, before anything is touched."""
+    """A wrong argument raises an `InvalidValue` that names the error, before anything is changed."""
     before = tree(root.path)
     with pytest.raises(InvalidValue, match=says):
         prune(**({"root": root.path} | asked))
@@ -346,7 +355,7 @@ def test_what_cannot_be_read_is_refused(root: Root, asked: dict[str, Any], says:
 
 
 def test_clear_refuses_an_unknown_kind(root: Root) -> None:
-    """What is no kind clears nothing."""
+    """An unknown kind is refused, and nothing is removed."""
     with pytest.raises(InvalidValue, match="'programs' is not a kind: choose from executables, traces, graphs"):
         clear("programs", root=root.path)
     assert len(numbers(root)) == 10
@@ -362,7 +371,7 @@ EACH: list[Callable[[Path], object]] = [
 
 @pytest.mark.parametrize("act", [info, *EACH], ids=["info", "prune", "clear"])
 def test_where_there_is_no_cache(tmp_path: Path, act: Callable[[Path], object]) -> None:
-    """What is not there, no directory, or somebody else's is `NoCacheHere`, and nothing is made there."""
+    """A missing path, a file or a foreign directory raises `NoCacheHere`, and nothing is created there."""
     (tmp_path / "file").write_text("mine")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_text("mine")
@@ -375,7 +384,9 @@ def test_where_there_is_no_cache(tmp_path: Path, act: Callable[[Path], object]) 
 
 @pytest.mark.parametrize("act", EACH, ids=["prune", "clear"])
 def test_a_lock_that_is_held(root: Root, act: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """After `$JCACHE_LOCK_TIMEOUT` it is `Locked`, and every entry is still there; once it is free, all goes well."""
+    """After `$JCACHE_LOCK_TIMEOUT`, a held lock raises `Locked` and removes nothing; once it is free, the call
+    succeeds.
+    """
     monkeypatch.setenv("JCACHE_LOCK_TIMEOUT", "0.2s")
     with process(HOLD_LOCK, root.directory(Kind.EXECUTABLES)), pytest.raises(Locked, match=r"for 0\.2 s"):
         act(root.path)
@@ -396,7 +407,7 @@ def test_a_root_that_cannot_be_locked(root: Root, act: Callable[[Path], object],
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_pins_that_cannot_be_known(root: Root, dry_run: bool) -> None:
-    """With a damaged ledger nothing is removed, nor foretold, but refused; info counts on and says so."""
+    """With a damaged ledger, real and dry runs are refused and remove nothing; `info` still counts, and says so."""
     shutil.rmtree(root.pins)  # as in a root of an older jcache
     root.ledger.write_bytes(b"no database" * 1000)
     census = info(root.path)
@@ -409,7 +420,9 @@ def test_pins_that_cannot_be_known(root: Root, dry_run: bool) -> None:
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_what_is_to_be_free_and_cannot_be(root: Root, dry_run: bool) -> None:
-    """If removing everything would not do, nothing is removed, and the sentence says what could be had."""
+    """If even the removal of everything would not free enough, nothing is removed, and the message says how much could
+    be.
+    """
     before = tree(root.path)
     with pytest.raises(OutOfReach, match=r"100\.0 PiB cannot be reached.*Nothing was removed") as caught:
         prune(root=root.path, min_free="100PiB", older_than="1s", dry_run=dry_run)
@@ -419,7 +432,7 @@ def test_what_is_to_be_free_and_cannot_be(root: Root, dry_run: bool) -> None:
 @pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("kinds", [None, ["executables"], ["traces"]], ids=str)
 def test_a_bound_that_pins_do_not_allow(root: Root, dry_run: bool, kinds: list[str] | None) -> None:
-    """It is refused, and nothing is removed, exactly where what is pinned is over the bound by itself."""
+    """The call is refused, and removes nothing, exactly if the pinned entries alone exceed the bound."""
     with Store(root) as store:
         store.pins.add([(Kind.EXECUTABLES, key(n)) for n in (3, 5)])
         sizes = [entry.bytes for entry in store.entries() if entry.pinned]
@@ -438,7 +451,7 @@ def test_a_bound_that_pins_do_not_allow(root: Root, dry_run: bool, kinds: list[s
 
 
 def test_what_xla_s_sub_caches_make_free_counts(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where they go as well."""
+    """The size of XLA's sub-caches counts as space that can be freed if they are removed as well."""
     (root.directory(Kind.EXECUTABLES) / "xla_gpu_kernel_cache_file").write_bytes(bytes(1 << 22))
     usage = shutil.disk_usage(root.path)._replace(free=1 << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
@@ -475,7 +488,7 @@ def test_whatever_is_pinned_removed_and_bounded(steps: list[tuple[str, int]]) ->
                     store.pins.add([(Kind.EXECUTABLES, key(n))])
                     pinned.add(n)
                 elif what == "unpin":
-                    store.pins.remove(found := store.catalog.find_pins(key(n)))
+                    store.pins.remove(found := find_pins(store, key(n)))
                     assert len(found) == (n in pinned)
                     pinned.discard(n)
                 elif what == "put":

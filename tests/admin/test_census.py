@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from jcache.admin.census import Census, Group, KindCensus, take_census
+from jcache.admin.api import info
+from jcache.admin.census import Census, KindCensus, take_census
+from jcache.admin.neighbour_groups import Group
 from jcache.errors import CannotWrite
 from jcache.formats.envelope import Codec
 from jcache.layout import Kind, Root
 from jcache.store.roots import open_root
 from jcache.store.store import Store
+from jcache.verify.result import VerifyRequest
+from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, digits, executable, key, tree
 
 AUTOTUNE = "xla_gpu_per_fusion_autotune_cache_dir"
@@ -71,14 +75,14 @@ def parts(counted: Census) -> int:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_jax_s_directory(plain: Root, layout: Callable[[Path], None]) -> None:
-    """What any jax from 0.4.14 on leaves behind is a root, and its total is every byte in it."""
+    """The files of any jax since 0.4.14 are a root, and its total is the size of all of them."""
     layout(plain.path)
     assert open_root(plain.path) == plain
     assert census(plain).total_bytes == bytes_of(plain.path)
 
 
 def test_all_of_them_mixed(plain: Root) -> None:
-    """Each number is exact, also where layouts, codecs, sidecars and foreign files lie side by side."""
+    """Each number is exact, even with mixed layouts, codecs, sidecars and foreign files."""
     for layout in LAYOUTS:
         layout(plain.path)
     (plain.path / "notes.txt").write_text("mine")
@@ -111,7 +115,7 @@ def test_all_of_them_mixed(plain: Root) -> None:
 
 
 def test_kinds_of_a_plain_and_a_native_root(plain: Root, native: Root) -> None:
-    """All three kinds are counted in either; what else lies at the top of a native root is unknown."""
+    """All three kinds are counted in both layouts; other files at the top of a native root are unknown."""
     for root in (plain, native):
         for n, kind in enumerate(Kind, 1):
             for i in range(n):
@@ -131,7 +135,7 @@ def test_kinds_of_a_plain_and_a_native_root(plain: Root, native: Root) -> None:
 
 
 def test_totals_are_sums(plain: Root, chance: random.Random) -> None:
-    """Whatever lies there, the total is that of the kinds and neighbours, to the byte."""
+    """The total is exactly the sum over kinds and neighbours, whatever the root contains."""
     (plain.path / "traces-v1").mkdir()
     names = ["-cache", "-atime", "", "-old", "-cache.bak"]
     for i in range(200):
@@ -144,7 +148,7 @@ def test_totals_are_sums(plain: Root, chance: random.Random) -> None:
 
 
 def test_the_disk(plain: Root) -> None:
-    """What is free is what the user may have, and with what is used it is the whole, as in `df`."""
+    """Free space is the part that the user may use; with the used part it adds up to the size that `df` shows."""
     counted = census(plain)
     assert counted.disk_bytes <= shutil.disk_usage(plain.path).total
     assert 0 < counted.disk_free_bytes <= counted.disk_bytes
@@ -155,12 +159,12 @@ def test_the_disk(plain: Root) -> None:
     [("", None), ("-1", None), ("0", 0), ("1000", 1000), ("1GB", None), ("٣", None), ("9" * 5000, None)],
 )
 def test_the_cap(plain: Root, text: str, cap: int | None) -> None:
-    """JAX's own bound is the cap; -1 and what is no number are none."""
+    """JAX's own bound is the cap; -1 and texts that are no number mean no cap."""
     assert census(plain, JAX_COMPILATION_CACHE_MAX_SIZE=text).kinds[Kind.EXECUTABLES].cap == cap
 
 
 def test_health(plain: Root) -> None:
-    """One line says what stops or wastes most, with its command, and that all is well if it is."""
+    """One line names the most harmful problem and its command; without a problem it says that all is well."""
     add(plain.path, key(1))
     assert census(plain).health == "ok (never verified)"
     (plain.path / key(2)).write_bytes(executable())
@@ -198,7 +202,7 @@ def test_what_vanishes_meanwhile(native: Root, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_census_is_frozen(plain: Root) -> None:
-    """Neither its numbers nor its tables can be changed."""
+    """Neither the numbers nor the tables of a census can be changed."""
     counted = census(plain)
     for table in (counted.kinds, counted.neighbours):
         assert not hasattr(table, "__setitem__") and not hasattr(table, "clear")
@@ -207,7 +211,7 @@ def test_a_census_is_frozen(plain: Root) -> None:
 
 
 def test_what_was_gone_on_without(plain: Root, tmp_path: Path) -> None:
-    """A directory of entries that is a link is not counted, and a sentence says so."""
+    """A directory of entries that is a link is not counted, and a notice says so."""
     add(tmp_path / "elsewhere", key(1))
     plain.directory(Kind.GRAPHS).symlink_to(tmp_path / "elsewhere")
     counted = census(plain)
@@ -217,7 +221,7 @@ def test_what_was_gone_on_without(plain: Root, tmp_path: Path) -> None:
 
 
 def test_a_disk_that_does_not_answer(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be asked is `CannotWrite`, with the directory and the reason."""
+    """If the system refuses to tell about the disk, `CannotWrite` names the directory and the reason."""
 
     def stale(_path: Path) -> None:
         raise OSError(errno.ESTALE, "Stale file handle")
@@ -236,3 +240,22 @@ def test_counting_changes_nothing(plain: Root) -> None:
     census(plain)
     assert tree(plain.path.parent) == before
     assert os.stat(plain.path).st_mtime_ns == NOW - DAY
+
+
+def test_what_lies_beside_the_executables_of_a_root_is_told(native: Root, plain: Root) -> None:
+    """JAX by itself stores in a root's directory if that is its cache directory; jcache does not look there."""
+    for root in (native, plain):
+        add(root.directory(Kind.EXECUTABLES), key(1), executable(), written_ns=NOW)
+        assert info(root.path).health.startswith("ok")
+        add(root.path, key(2), executable(), used_ns=NOW)
+        add(root.path, key(3), executable(), used_ns=NOW)
+    health = info(native.path).health
+    assert (
+        health.startswith(f"2 executables lie in {native.path} itself") and f"jcache env --root {native.path}" in health
+    )
+    assert info(plain.path).health.startswith("ok")
+    with Store(native) as store:
+        assert not verify(store, VerifyRequest(grace_ns=0)).findings
+        assert [notice for notice in store.notices if "2 executables lie in" in notice]
+    (native.directory(Kind.EXECUTABLES) / "mine-cache").touch()
+    assert info(native.path).health.startswith("'mine-cache' is no entry")

@@ -1,4 +1,4 @@
-"""Which entries a command is about."""
+"""Selection of the entries for a command."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import pytest
 
 from jcache.admin import selection as module
-from jcache.admin.filters import FIELDS, parse_filter, parse_sort
+from jcache.admin.fields import FIELDS
+from jcache.admin.filters import parse_filter, parse_sort
 from jcache.admin.selection import Selection, select, with_seconds
 from jcache.entry import Entry
 from jcache.formats.compression import Codec
@@ -40,7 +41,7 @@ def keys(entries: Iterable[Entry]) -> list[tuple[Kind, str]]:
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("direction", ["", ":asc", ":desc"])
 def test_a_limit_is_the_beginning_of_the_whole(store: Store, chance: random.Random, field: str, direction: str) -> None:
-    """With a limit come exactly the first ones of what comes without, equal values or not."""
+    """A limit gives exactly the first entries of the list without a limit, even among equal values."""
     fill(store, chance, 60)
     (store.root.path / digits(1)).write_bytes(executable())
     for legacy in (False, True):
@@ -52,7 +53,7 @@ def test_a_limit_is_the_beginning_of_the_whole(store: Store, chance: random.Rand
 
 
 def test_kinds_and_filters_narrow(store: Store, chance: random.Random) -> None:
-    """Only the kinds named, and what all filters let through; a limit counts what is left."""
+    """Only entries of the named kinds that match all filters are selected; the limit applies to these."""
     fill(store, chance, 60)
     filters = (parse_filter("size>=200"), parse_filter("name=jit_step"))
     some = select(store, Selection(kinds=(Kind.TRACES,), filters=filters))
@@ -63,14 +64,14 @@ def test_kinds_and_filters_narrow(store: Store, chance: random.Random) -> None:
 
 
 def test_the_most_recently_used_come_first(store: Store) -> None:
-    """Unless another order is asked for."""
+    """The most recently used entries come first unless another order is given."""
     for i in range(3):
         add(store.root.path, key(i), used_ns=NOW + i)
     assert [e.key for e in select(store, Selection())] == [key(2), key(1), key(0)]
 
 
 def test_seconds_come_from_the_ledger_or_the_entry(store: Store) -> None:
-    """What the ledger knows, else what stands in the entry's own header, else nothing."""
+    """Build seconds come from the ledger, else from the entry's header; without either they are unknown."""
     trace = seal(b"x", kind="traces", name="f", key=key(4), build_seconds=0.25, created_ns=NOW)
     add(store.root.path, key(1), executable(3))
     add(store.root.path, key(2), executable(4, Codec.ZLIB))
@@ -87,7 +88,7 @@ def test_seconds_come_from_the_ledger_or_the_entry(store: Store) -> None:
 
 
 def test_only_what_is_asked_for_is_opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seconds of entries that are not shown are not read, and progress is told of those that are."""
+    """Seconds are read only from entries that are shown, and progress counts these."""
     for i in range(20):
         add(store.root.path, key(i), executable(i), used_ns=NOW + i)
     told: list[str] = []
@@ -104,7 +105,7 @@ def test_only_what_is_asked_for_is_opened(store: Store, monkeypatch: pytest.Monk
 
 
 def test_many_seconds_are_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a thousand on the ledger keeps what was read, so that it is read once."""
+    """From a thousand entries on, the ledger keeps the seconds that were read, so that they are read only once."""
     monkeypatch.setattr(module, "_MIN_RECORDED", 5)
     for i in range(5):
         add(store.root.path, key(i), executable(i))

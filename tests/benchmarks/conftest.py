@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).parent.parent / "programs" / "transformer.py"
 
 @pytest.fixture(scope="session")
 def two_versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory in which JAX has cached one model at two depths."""
+    """Return a directory in which JAX has cached one model at two depths."""
     if not shutil.which("zstd"):
         pytest.skip("there is no zstd to compare with")
     made = tmp_path_factory.mktemp("made")
@@ -30,7 +30,7 @@ def two_versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def real_entries(two_versions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two gigabytes of entries that JAX wrote, in the proportion in which it wrote them."""
+    """Return two gigabytes of JAX's entries, in the proportion in which JAX wrote them."""
     originals = {path: path.read_bytes() for path in two_versions.glob("*-cache")}
     assert all(data[:4] == b"\x28\xb5\x2f\xfd" for data in originals.values())
     return filled(tmp_path_factory.mktemp("entries") / "cache", originals)
@@ -38,14 +38,16 @@ def real_entries(two_versions: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def default_entries(two_versions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two gigabytes of what JAX stores by default: of these entries those that took a second and more to compile."""
+    """Return two gigabytes of the entries that JAX stores by default: those with a compile time of at least a
+    second.
+    """
     originals = {path: path.read_bytes() for path in two_versions.glob("*-cache")}
     slow = {path: data for path, data in originals.items() if (inspect(data).seconds or 0) >= JAX_STORES_FROM_S}
     return filled(tmp_path_factory.mktemp("entries") / "cache", slow)
 
 
 def filled(path: Path, originals: dict[Path, bytes]) -> Path:
-    """A directory of so many bytes of entries, each original as often as the others."""
+    """Make a directory with so many bytes of entries, each original equally often."""
     path.mkdir()
     size = number = 0
     while size < BYTES:

@@ -1,4 +1,4 @@
-"""How the benchmarks measure: ours and its peer in turns, in CPU time, as the ratio of the medians."""
+"""Measure ours and the peer in turns, in CPU time, as the ratio of the medians."""
 
 import hashlib
 import resource
@@ -23,7 +23,7 @@ def command(*words: str | Path) -> Callable[[], object]:
 def compare(
     benchmark: Any, ours: Callable[[], object], peer: Callable[[], object], clock: Callable[[], float], rounds: int
 ) -> float:
-    """Benchmarks ours, with a round of the peer before each round of it; returns the ratio of the medians."""
+    """Benchmark ours, with a round of the peer before each round; return the ratio of the medians."""
     peers: list[float] = []
 
     def run_peer() -> None:
@@ -44,7 +44,7 @@ def key(i: int) -> str:
 
 
 def fill(path: Path, count: int, *, sidecars: bool = False) -> Path:
-    """A plain JAX directory with so many small entries."""
+    """Make a plain JAX directory with so many small entries."""
     path.mkdir(parents=True)
     now = time.time_ns()
     for i in range(count):

@@ -1,4 +1,4 @@
-"""What `jcache.enable()` costs and saves against JAX's own cache, in one run, in CPU time, as ratios."""
+"""The cost and gain of `jcache.enable()` against JAX's own cache, in one run, in CPU time, as ratios."""
 
 import itertools
 import subprocess
@@ -24,7 +24,7 @@ counts = pytest.mark.parametrize(("count", "rounds"), [(100, 20), (1_000, 20), (
 
 
 def both(tmp_path: Path, count: int) -> tuple[ExecutableCache, Any]:
-    """Our cache and JAX's, each over a directory of its own with so many entries, under a bound."""
+    """Return jcache's cache and JAX's, each over its own directory with so many entries, under a bound."""
     from jax._src.lru_cache import LRUCache
 
     theirs = LRUCache(str(fill(tmp_path / "jax", count, sidecars=True)), max_size=10**12)
@@ -72,7 +72,7 @@ def test_a_bounded_get(benchmark: Any, tmp_path: Path, count: int, rounds: int) 
 
 @pytest.mark.parametrize("program", ["training", "scan", "attention"])
 def test_the_first_step(benchmark: Any, tmp_path: Path, program: str) -> None:
-    """With a warm cache the first step of a program takes at most 2 % more than with JAX's own."""
+    """With a warm cache, the first step of a program takes at most 2 % more than with JAX's own."""
     seconds: dict[str, list[float]] = {"jax": [], "jcache": []}
     enabling: list[float] = []
 

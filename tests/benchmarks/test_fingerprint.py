@@ -1,4 +1,4 @@
-"""What a fingerprint costs, against cloudpickle's copy of the same callback with all that it reaches, in one run."""
+"""The cost of a fingerprint against cloudpickle's copy of the same callback with everything it reaches, in one run."""
 
 import sys
 import time
@@ -39,7 +39,9 @@ def model(tmp_path: Path) -> Iterator[ModuleType]:
 
 
 def test_a_warm_fingerprint(benchmark: Any, model: ModuleType) -> None:
-    """When its code has been looked at once, fifty helpers cost less than a quarter of copying them, and under 1 ms."""
+    """Once its code is known, a fingerprint of fifty helpers costs less than a quarter of copying them, and
+    under 1 ms.
+    """
     cloudpickle = pytest.importorskip("cloudpickle")
     cloudpickle.register_pickle_by_value(model)
     try:
@@ -55,7 +57,7 @@ def test_a_warm_fingerprint(benchmark: Any, model: ModuleType) -> None:
 
 
 def test_recording_what_runs(benchmark: Any, model: ModuleType) -> None:
-    """From Python 3.12 on, recording a build of many calls costs next to nothing."""
+    """From Python 3.12 on, recording a build of many calls costs almost nothing."""
     found = fingerprint(model.build, (3,))
 
     def recorded() -> None:

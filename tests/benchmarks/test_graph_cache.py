@@ -1,4 +1,4 @@
-"""What a hit of `GraphCache` costs against the plainest cache whose keys know the helpers as well, as a ratio."""
+"""The cost of a hit of `GraphCache` against the simplest cache whose keys contain the helpers as well, as a ratio."""
 
 import hashlib
 import importlib
@@ -20,7 +20,7 @@ HITS = 50
 
 @pytest.fixture
 def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A function of a user's module that reaches so many helpers."""
+    """Return a function of a user's module that reaches so many helpers."""
     helpers = "".join(f"def helper{i}(x):\n    return x + {i}\n\n" for i in range(HELPERS))
     calls = ", ".join(f"helper{i}(n)" for i in range(HELPERS))
     (tmp_path / "fifty_helpers.py").write_text(f"{helpers}def build(n, theta=1.0):\n    return [{calls}]\n")
@@ -30,7 +30,9 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_a_hit(benchmark: Any, tmp_path: Path, builder: Any) -> None:
-    """With 50 helpers looked at anew, a hit costs at most twice what pickling them by value and reading a file does."""
+    """With 50 helpers fingerprinted again, a hit costs at most twice as much as pickling them by value and
+    reading a file.
+    """
     cloudpickle = pytest.importorskip("cloudpickle")
     cloudpickle.register_pickle_by_value(sys.modules[builder.__module__])
     cache = GraphCache(tmp_path / "root")

@@ -2,8 +2,8 @@
 
     pytest tests/benchmarks/test_graphs.py --benchmark-only -s
 
-The graph is the coalescent of 34 samples, of 12,311 vertices, in the arrays of which phasic 0.32.1 makes it. Its JSON
-is read by phasic's own function where phasic is installed, else by one that does the same.
+The graph is the coalescent of 34 samples, with 12,311 vertices, as phasic 0.32.1 stores it. Its JSON is read by
+phasic's own function if phasic is installed, else by one that does the same.
 """
 
 import importlib
@@ -91,7 +91,7 @@ def ours_fixture(graph: dict[str, Any], tmp_path: Path) -> Callable[[], object]:
 
 
 def as_phasic_reads(value: Any) -> Any:
-    """What phasic makes of JSON."""
+    """Return what phasic makes of JSON."""
     if isinstance(value, list):
         return [as_phasic_reads(item) for item in value]
     if not isinstance(value, dict):
@@ -102,7 +102,7 @@ def as_phasic_reads(value: Any) -> Any:
 
 
 def phasic_reader() -> Callable[[Any], Any]:
-    """What phasic reads with, where it is installed."""
+    """Return phasic's reader if phasic is installed, else one that does the same."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it has some when it is imported
         try:
@@ -112,7 +112,7 @@ def phasic_reader() -> Callable[[Any], Any]:
 
 
 def test_load_against_phasic(benchmark: Any, graph: dict[str, Any], ours: Callable[[], object], tmp_path: Path) -> None:
-    """Loading is at least twenty times as fast as what phasic does before it makes its own objects of the arrays."""
+    """Loading is at least twenty times as fast as phasic's reading of JSON, before it makes its own objects."""
     read = phasic_reader()
     path = tmp_path / "graph.json"
     data = {
@@ -135,7 +135,7 @@ def test_load_against_phasic(benchmark: Any, graph: dict[str, Any], ours: Callab
 def test_load_against_numpy(
     benchmark: Any, graph: dict[str, Any], ours: Callable[[], object], tmp_path: Path, save: Callable[..., None]
 ) -> None:
-    """Loading, which verifies every bit, takes no longer than twice what `numpy.load` takes for the same arrays."""
+    """Loading, which verifies every bit, takes at most twice as long as `numpy.load` for the same arrays."""
     path = tmp_path / "graph.npz"
     save(path, **{name: value for name, value in graph.items() if isinstance(value, np.ndarray)})
 

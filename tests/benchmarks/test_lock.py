@@ -31,7 +31,7 @@ prune(root=sys.argv[1], max_entries=10)
 
 
 def test_jax_waits_shortly(benchmark: Any, tmp_path: Path) -> None:
-    """JAX's own bounded get waits for less than 0.3 s, each time, while a prune of six seconds goes on."""
+    """JAX's own bounded get waits for less than 0.3 s each time, during a prune of six seconds."""
     from jax._src.lru_cache import LRUCache
 
     root = fill(tmp_path / "root", ENTRIES, sidecars=True)

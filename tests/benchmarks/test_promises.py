@@ -68,7 +68,7 @@ def test_ls_of_a_large_root(benchmark: Any, large_root: Path) -> None:
 
 @pytest.mark.parametrize("full", [False, True], ids=["below the bound", "at the bound"])
 def test_a_bounded_put_is_flat(benchmark: Any, tmp_path: Path, full: bool) -> None:
-    """A bounded put among 50,000 entries costs at most twice what it costs among 100, evicting or not."""
+    """A bounded put among 50,000 entries costs at most twice as much as among 100, evicting or not."""
 
     def putter(count: int) -> Callable[[], None]:
         root = create_root(fill(tmp_path / str(count), count, sidecars=True))

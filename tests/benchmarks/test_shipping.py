@@ -2,9 +2,9 @@
 
     pytest tests/benchmarks/test_shipping.py --benchmark-only -s
 
-Ours takes and compares a digest of each byte, and keeps a ledger, where tar copies. The entries are those of
-`test_verify`; what is on record of them is so since a first export, which is not counted. Both are measured by the
-clock and in the CPU time of all processes of the pipe; the two ends share the cores that there are.
+jcache hashes and compares every byte, and keeps a ledger; tar only copies. The entries are those of `test_verify`. A
+first export, which is not counted, records them. Both pipes are measured by the clock and in the CPU time of all their
+processes; the two ends share the cores.
 """
 
 import os

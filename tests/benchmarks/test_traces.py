@@ -31,7 +31,7 @@ Run = Callable[[str], Any]
 
 
 def first_result(script: str, tmp_path: Path, *arguments: str) -> Run:
-    """Runs a program under ``jax`` or ``jcache``, and returns what it says."""
+    """Run a program under ``jax`` or ``jcache``, and return its output."""
 
     def run(whose: str) -> Any:
         command = [sys.executable, str(PROGRAMS / script), whose, str(tmp_path / whose), *arguments]
@@ -44,7 +44,7 @@ def first_result(script: str, tmp_path: Path, *arguments: str) -> Run:
 
 
 def against_jax(benchmark: Any, run: Run, rounds: int) -> tuple[float, Any]:
-    """The ratio of ours to JAX's own, both warm, and what ours has said last."""
+    """Return the ratio of jcache to JAX's own cache, both warm, and jcache's last output."""
     said: dict[str, list[Any]] = {"jax": [], "jcache": []}
     for whose, times in (("jax", 1), ("jcache", UNTIL_KNOWN)):
         for _ in range(times):
@@ -85,9 +85,9 @@ def test_the_first_result(benchmark: Any, tmp_path: Path, name: str, module: str
 
 
 def test_the_first_result_of_a_small_function(benchmark: Any, tmp_path: Path) -> None:
-    """What is traced faster than looked up is traced, once that is known: what more it takes is the store's.
+    """A function that is traced faster than looked up is traced, once that is known; only the store adds to its time.
 
-    The executable's digest is compared and its use written down, which takes less than a millisecond, the first time.
+    At the first call, comparing the executable's digest and recording its use take less than a millisecond.
     """
     ratio, said = against_jax(benchmark, first_result("traces.py", tmp_path, "small"), 31)
     ours = benchmark.extra_info["seconds"]

@@ -36,7 +36,7 @@ def timed(run: Callable[[], object], seconds: list[float]) -> Callable[[], objec
 
 @pytest.mark.parametrize("known", [False, True], ids=["first look", "again"])
 def test_verify_against_zstd(benchmark: Any, real_entries: Path, known: bool) -> None:
-    """For each second of CPU time, verifying gets at least 0.8 times as far as `zstd -t`."""
+    """For each second of CPU time, verify checks at least 0.8 times as many bytes as `zstd -t`."""
     zstd = command("sh", "-c", f"find {real_entries} -name '*-cache' -print0 | xargs -0 zstd -t -q")
     our_clock: list[float] = []
     zstd_clock: list[float] = []

@@ -14,7 +14,8 @@ from tests.helpers.command_line import Jcache, clean_environment
 RUNS = {
     "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "prune": ["--max-size", "50k"],
     "config": [],
-    "clear": ["--yes"], "pin": ["jit_train"], "unpin": ["jit_train"], "run": ["--", sys.executable, "-c", "pass"],
+    "clear": ["--yes"], "rm": ["jit_train", "--yes"], "pin": ["jit_train"], "unpin": ["jit_train"],
+    "run": ["--", sys.executable, "-c", "pass"],
     "warm": ["--", sys.executable, "-c", "pass"],
     "env": [], "dir": [], "completion": ["bash"], "verify": [], "quarantine": [],
     "export": ["-o", os.devnull], "import": ["--help"],
@@ -28,7 +29,7 @@ def test_every_command_is_run_by_a_test() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_imports_jax_or_numpy(cache: Path, command: str) -> None:
-    """Nothing that the command line does needs JAX or numpy in its process."""
+    """No command imports JAX or numpy in its own process."""
     arguments = [command, *RUNS[command]]
     if command != "completion":
         arguments[1:1] = ["--root", str(cache)]
@@ -89,7 +90,7 @@ def test_env_is_evaluated_by_a_shell(jcache: Jcache, tmp_path: Path) -> None:
 
 
 def test_env_and_the_root_are_one(jcache: Jcache, tmp_path: Path) -> None:
-    """In a shell that evaluated `env` every command means the same root as outside, from the first moment on."""
+    """In a shell that has evaluated `env`, every command uses the same root as outside, from the first one on."""
     root = tmp_path / "root"
     inside = jcache("env", "--root", root, "--json").json["environment"]
     assert inside["JAX_COMPILATION_CACHE_DIR"] == f"{root}/executables"

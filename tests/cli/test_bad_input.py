@@ -1,4 +1,4 @@
-"""What people and accidents put in front of jcache: one clear sentence, the right exit code, nothing lost."""
+"""Bad input from users and accidents: one clear sentence, the right exit code, and nothing is lost."""
 
 import os
 import shutil
@@ -94,7 +94,9 @@ def outside(tmp_path: Path) -> Iterator[Path]:
 def test_what_only_looks_like_an_entry_is_listed_and_left_alone(
     jcache: Jcache, cache: Path, outside: Path, kind: str
 ) -> None:
-    """No command opens, follows, counts or removes it, and `info` lists it as unknown."""
+    """No command opens, follows, counts or removes a file that only looks like an entry, and `info` lists it
+    as unknown.
+    """
     before = len(entry_files(cache))
     path = odd(kind, cache, outside)
     count = jcache("info", "--json", "--root", cache).json
@@ -163,7 +165,7 @@ def test_an_unreadable_directory_is_one_sentence(cache: Path) -> None:
 
 
 def test_a_read_only_root_can_be_looked_at_and_not_changed(cache: Path) -> None:
-    """Readers work on a read-only root; writers say that they cannot, exit 1, and lose nothing."""
+    """Readers work on a read-only root; writers report the error, exit with 1, and lose nothing."""
     prefix = powerless()
     before = entry_files(cache)
     cache.chmod(0o555)
@@ -198,7 +200,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.skipif(not shutil.which("mount") or os.geteuid() != 0, reason="mounting a small file system takes root")
 def test_a_full_disk_hinders_only_what_writes(jcache: Jcache, jax_cache: Path, small_disk: Path) -> None:
-    """On a full disk jcache reads, runs programs and, above all, frees space."""
+    """On a full disk, jcache reads, runs programs and frees space."""
     root = copied(jax_cache, small_disk / "cache")
     try:
         with (small_disk / "ballast").open("wb") as file:
@@ -221,7 +223,7 @@ def test_a_full_disk_hinders_only_what_writes(jcache: Jcache, jax_cache: Path, s
 @pytest.mark.jax
 @pytest.mark.skipif(not shutil.which("mount") or os.geteuid() != 0, reason="mounting a small file system takes root")
 def test_a_full_disk_costs_no_report(jcache: Jcache, jax_cache: Path, small_disk: Path) -> None:
-    """`run` prints what the program did, and says once what could not be written."""
+    """On a full disk, `run` prints its report, and says once what could not be written."""
     root = copied(jax_cache, small_disk / "cache")
     (root / ".lockfile").touch()
     for sidecar in root.glob("*-atime"):
@@ -285,7 +287,7 @@ def test_entries_that_vanish_meanwhile_are_no_failure(jcache: Jcache, cache: Pat
     ],
 )
 def test_no_cache_is_exit_10(jcache: Jcache, tmp_path: Path, path: str, says: str, command: list[str]) -> None:
-    """A path that is neither a root nor a cache is named, with the reason, and left as it is."""
+    """A path that is neither a root nor a cache is named in the message, with the reason, and stays unchanged."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "foreign" / "executables").mkdir(parents=True)
     (tmp_path / "foreign" / "executables" / "a.out").write_text("mine")
@@ -305,11 +307,11 @@ def test_no_cache_is_exit_10(jcache: Jcache, tmp_path: Path, path: str, says: st
         (["dir", "programs"], "'programs' is not a kind"),
         (["ls", "--filter", "colour=red"], "'colour' is not a field"),
         (["ls", "--filter", "size>"], "no value"),
-        (["ls", "--filter", "nonsense"], "is not a filter"),
+        (["ls", "--filter", "non sense"], "is not a filter"),
         (["ls", "--filter", "name~("], "not a regular expression"),
         (["ls", "--filter", "name>a"], "cannot be compared"),
         (["ls", "--filter", "size>12 parsecs"], "'12 parsecs' is not a size"),
-        (["ls", "--sort", "colour"], "'colour' is not an order"),
+        (["ls", "--sort", "colour"], "'colour' is not a field to sort by"),
         (["ls", "--limit", "-1"], "whole number"),
         (["prune"], "--max-size"),
         (["prune", "--max-size", "lots"], "'lots' is not a size"),
@@ -327,7 +329,7 @@ def test_no_cache_is_exit_10(jcache: Jcache, tmp_path: Path, path: str, says: st
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_cannot_be_read_is_a_usage_error(jcache: Jcache, jax_cache: Path, arguments: list[str], says: str) -> None:
-    """An unknown kind, field, size, age, order or shell is exit 2 and one sentence with what there is instead."""
+    """An unknown kind, field, size, age, order or shell is exit 2, and one sentence names the alternatives."""
     result = jcache(*arguments, env={"JCACHE_DIR": str(jax_cache)})
     assert (result.code, result.out) == (2, "")
     assert says in result.err and len(result.err.splitlines()) == 1
@@ -335,12 +337,12 @@ def test_what_cannot_be_read_is_a_usage_error(jcache: Jcache, jax_cache: Path, a
 
 @pytest.mark.parametrize("arguments", [["frobnicate"], ["ls", "--frobnicate"], ["show"], ["pin"]])
 def test_unknown_commands_and_options_are_usage_errors(jcache: Jcache, arguments: list[str]) -> None:
-    """What there is no command or option for, or what is missing, is exit 2."""
+    """An unknown or missing command or option is exit 2."""
     assert jcache(*arguments).code == 2
 
 
 def test_a_damaged_ledger_is_said_and_begun_anew(jcache: Jcache, cache: Path) -> None:
-    """Readers and pins go on without it and say so; the next writer sets it aside."""
+    """Readers and pins work without a damaged ledger and report it; the next writer replaces it."""
     jcache("pin", "jit_train", "--root", cache)
     ledger = cache / ".jcache" / "ledger.sqlite3"
     ledger.write_bytes(b"not a database, though it is long enough to be looked at as one" * 99)
@@ -353,7 +355,7 @@ def test_a_damaged_ledger_is_said_and_begun_anew(jcache: Jcache, cache: Path) ->
 
 
 def test_a_held_lock_is_waited_for_and_given_up(jcache: Jcache, cache: Path) -> None:
-    """While another process holds JAX's lock, prune waits, says for whom, and gives up with exit 11."""
+    """While another process holds JAX's lock, prune waits, says so, and gives up with exit 11."""
     code = "import sys, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print(flush=True); input()"
     holder = subprocess.Popen(
         [sys.executable, "-c", code, cache / ".lockfile"],

@@ -22,7 +22,7 @@ print(events.get("/jax/compilation_cache/cache_hits", 0), events.get("/jax/compi
 
 
 def hits_and_stores(cache: Path, bounded: int | None) -> tuple[int, int]:
-    """Hits and stored misses of a real JAX process on the directory; it may not say anything."""
+    """Return the hits and stored misses of a real JAX process on the directory, which must print nothing."""
     result = run_jax(cache, bounded=bounded, program=("-c", COUNTER, str(PROGRAM)))
     assert (result.code, result.err) == (0, "")
     hits, stores = map(int, result.out.splitlines()[-1].split())
@@ -38,7 +38,7 @@ def hits_and_stores(cache: Path, bounded: int | None) -> tuple[int, int]:
 def test_jax_hits_what_was_kept_and_rewrites_what_was_removed(
     jcache: Jcache, cache: Path, command: list[str], bounded: int | None
 ) -> None:
-    """After prune and clear a JAX process hits every kept entry, writes every removed one, and warns of nothing."""
+    """After prune and clear, a JAX process hits every kept entry, writes every removed one, and warns of nothing."""
     all_keys = keys(cache)
     assert jcache(*command, "--root", cache).code == 0
     kept = keys(cache)
@@ -60,7 +60,7 @@ def test_adopted_entries_let_a_bound_be_turned_on(jcache: Jcache, cache: Path) -
 
 
 def test_a_bounded_jax_evicts_beside_us_in_the_same_order(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> None:
-    """What our prune leaves, JAX's own bound accepts as it is: it evicts nothing more."""
+    """After a prune to a bound, a JAX with the same bound evicts nothing more."""
     cache = copied(bounded_cache, tmp_path / "cache")
     jcache("prune", "--max-size", "64k", "--root", cache)
     kept = keys(cache)

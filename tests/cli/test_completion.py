@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from jcache.admin.filters import FIELDS, parse_filter, parse_sort
+from jcache.admin.fields import FIELDS
+from jcache.admin.filters import parse_filter, parse_sort
 from jcache.cli.app import COMMANDS
 from jcache.cli.commands.completion import SHELLS, answer, script
 from jcache.layout import Kind
@@ -90,7 +91,7 @@ class TestAnswers:
         assert values("prune", "--order", "") == ["lru", "cost"]
 
     def test_sorts(self) -> None:
-        """Each order that is offered can be read, and a field is offered with both directions."""
+        """Each order that is offered can be parsed, and each field is offered with both directions."""
         assert values("ls", "--sort", "si") == ["size", "size:asc", "size:desc"]
         assert all(parse_sort(text) for text in values("ls", "--sort", ""))
 
@@ -99,12 +100,16 @@ class TestAnswers:
         assert values("ls", "--filter", "") == list(FIELDS)
         assert values("ls", "--filter", "s") == ["size", "seconds"]
         assert values("ls", "--filter", "si") == ["size!=", "size>=", "size<=", "size=", "size>", "size<"]
+        assert values("ls", "si") == values("rm", "--filter", "si") == values("ls", "--filter", "si")
         assert values("ls", "--filter", "name") == ["name!=", "name=", "name~"]
         assert values("ls", "--filter", "size>") == ["size>=", "size>"]
         assert values("ls", "--filter", "size>1") == values("ls", "--filter", "nonsense") == []
+        assert values("ls", "--columns", "key,si") == ["key,size"] and "key,key" not in values(
+            "ls", "--columns", "key,"
+        )
 
     def test_operators_want_a_value_behind_them(self) -> None:
-        """What ends in an operator is said to be a beginning, a field among others and a whole filter are not."""
+        """A candidate that ends in an operator is marked as incomplete; a field and a whole filter are not."""
         assert answer(["ls", "--filter", "si"])[0] == "beginnings"
         assert answer(["ls", "--filter", "s"])[0] == answer(["ls", "--filter", "kind=g"])[0] == "words"
 
@@ -119,7 +124,7 @@ class TestAnswers:
         assert values("ls", "--filter=kind=g") == ["--filter=kind=graphs"]
         assert answer(["show", "--root=~/"]) == ["directories"]
 
-    @pytest.mark.parametrize("command", ["show", "pin", "unpin"])
+    @pytest.mark.parametrize("command", ["show", "pin", "unpin", "rm"])
     def test_keys(self, command: str, root: Path) -> None:
         """Keys of the chosen root are offered, whatever their kind, and nothing but entries."""
         assert values(command, "--root", str(root), "") == [*KEYS, TRACE]
@@ -137,13 +142,13 @@ class TestAnswers:
         assert values("show", "jit_t") == [TRAIN]
 
     def test_root_as_it_is_written(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A root is found by a word with ~ or a variable, which no shell has expanded when it completes."""
+        """A root is found even if it is written with ~ or a variable, which the shell has not expanded yet."""
         monkeypatch.setenv("HOME", str(root.parent))
         assert values("show", "--root", "~/cache", "jit_t") == [TRAIN]
         assert values("show", "--root", "$HOME/cache", "jit_t") == [TRAIN]
 
     def test_many_keys(self, root: Path) -> None:
-        """Of many keys 200 are offered, and what all 200 have in common is what all keys have in common."""
+        """Of many keys, 200 are offered, and these have the same common beginning as all keys."""
         for i in range(300):
             (root / f"jit_many-{i:064x}-cache").touch()
         found = values("show", "--root", str(root), "jit_")
@@ -156,7 +161,7 @@ class TestAnswers:
         assert answer(["run", "--report", ""]) == ["files"]
 
     def test_programs_are_left_to_the_shell(self) -> None:
-        """Behind `jcache run` the answer says how many words precede the program, whatever its words look like."""
+        """After `jcache run`, the answer says how many words precede the program, whatever words follow."""
         assert answer(["run", ""]) == ["command 2"]
         assert answer(["run", "--", "py"]) == ["command 3"]
         assert answer(["run", "--root", "R", "-q", "--", "python", "-"]) == ["command 6"]
@@ -165,10 +170,16 @@ class TestAnswers:
 
     @pytest.mark.parametrize(
         "words",
-        [("nonsense", "x"), ("ls", "--nonsense", ""), ("ls", "--limit", ""), ("show", "--json=x"), ("--version", "x")],
+        [
+            ("nonsense", "x"),
+            ("info", "--nonsense", ""),
+            ("ls", "--limit", ""),
+            ("show", "--json=x"),
+            ("--version", "x"),
+        ],
     )
     def test_nothing_to_say(self, words: tuple[str, ...]) -> None:
-        """An unknown command or option, or a value of which nothing is known, gets no candidate."""
+        """An unknown command or option, or a value without known candidates, gets no candidate."""
         assert answer(words) == ["words"]
 
     @pytest.mark.parametrize("case", ["missing", "file", "empty", "foreign", "remote", "unreadable", "looping"])
@@ -210,7 +221,7 @@ class TestAnswers:
         assert sorted(root.rglob("*")) == before
 
     def test_quotes(self, root: Path) -> None:
-        """Words from bash come with their quotes, the last of which may be open, and are read without them."""
+        """Words from bash keep their quotes, which are removed; the last quote may be open."""
         arguments = ["completion", "bash", "--", "show", "--root", f'"{root}"', "'jit_tr"]
         result = subprocess.run([JCACHE, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=True)
         assert result.stdout.splitlines() == ["words", TRAIN]
@@ -225,8 +236,9 @@ class TestAnswers:
 class TestScripts:
     @pytest.mark.parametrize("shell", SHELLS)
     def test_is_the_one_in_the_repository(self, shell: str) -> None:
-        """`completions/` holds what `jcache completion` prints. PowerShell's is generated and compared only: no machine
-        of ours runs it."""
+        """`completions/` holds the output of `jcache completion`. No machine runs PowerShell's script, so
+        that is only compared.
+        """
         result = subprocess.run(
             [JCACHE, "completion", shell], capture_output=True, text=True, timeout=LIMIT_S, check=True
         )
@@ -368,7 +380,7 @@ class TestInTerminals:
         ],
     )
     def test_completes(self, line: str, completed: list[str], terminal: Terminal, home: Path) -> None:
-        """TAB completes the word before the cursor, and leaves alone what it knows nothing of."""
+        """TAB completes the word before the cursor, and changes nothing if there is no candidate."""
         words, seen = terminal.words(line)
         assert [word.replace(str(home), "~") for word in words[-len(completed) :]] == completed
         assert "Traceback" not in seen
@@ -387,7 +399,7 @@ class TestInTerminals:
         assert terminal.words("jcache show --root my\\ root jit_t", close="-q")[0][-2:] == [TRAIN, "-q"]
 
     def test_lists(self, terminal: Terminal) -> None:
-        """Where several words fit, what they have in common is inserted."""
+        """If several words match, TAB inserts their common beginning."""
         assert terminal.words("jcache show --root my\\ root j")[0][-1] == "jit_"
 
 
@@ -421,7 +433,7 @@ class TestInFish:
         ],
     )
     def test_completes(self, line: str, completed: list[str], home: Path) -> None:
-        """fish offers what can stand at the end of the line, and nothing where nothing is known."""
+        """fish offers the words that can stand at the end of the line, and nothing without candidates."""
         need("fish")
         result = subprocess.run(
             ["fish", "--no-config", "-c", 'source $SCRIPTS/jcache.fish; complete -C "$argv[1]"', line],

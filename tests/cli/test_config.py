@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers.command_line import PROGRAM, Jcache, entry_files
 from tests.helpers.jax_programs import run
+from tests.helpers.terminals import WIDTHS, Terminal
 
 
 def test_a_limit_is_stored_with_the_cache(jcache: Jcache, cache: Path) -> None:
@@ -51,11 +52,13 @@ def test_list_says_where_each_value_comes_from(jcache: Jcache, cache: Path, tmp_
     assert re.search(r"max_size +1000000 +environment: JAX_COMPILATION_CACHE_MAX_SIZE", table)
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120, 200])
-def test_widths(jcache: Jcache, columns: int) -> None:
-    """The table fits the terminal, and no setting's name or value is cut."""
-    result = jcache("config", env={"COLUMNS": str(columns), "FORCE_COLOR": "1", "NO_COLOR": "1"})
-    assert all(name in result.out for name in ("max_entries", "keep_last", "balanced"))
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_config_on_a_terminal(cache: Path, columns: int) -> None:
+    """Settings and values are whole at any width, and lines fit; where a value comes from takes several lines."""
+    code, lines = Terminal("config", "--root", cache, columns=columns).finish()
+    assert code == 0 and max(map(len, lines)) <= columns
+    for name, value in (("max_entries", "–"), ("order", "lru"), ("preset", "balanced")):
+        assert any(re.match(rf"{name} +{value} ", line) for line in lines)
 
 
 def test_get_and_unset(jcache: Jcache, cache: Path) -> None:
@@ -83,7 +86,7 @@ def test_paths(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     [
         (["lst"], "'lst' is not an action of config"),
         (["get"], "get needs one setting"),
-        (["get", "max_siz"], "did you mean max_size"),
+        (["get", "max_siz"], "did you mean 'max_size'"),
         (["set", "max_size"], "set needs a setting and a value"),
         (["set", "max_size", "much"], "'much' is not a size"),
         (["set", "max_size", "1", "2"], "max_size takes one value"),
@@ -123,7 +126,7 @@ def test_a_wrong_user_file(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     env = {"JCACHE_CONFIG": str(tmp_path / "mine.toml"), "JCACHE_DIR": str(cache)}
     for words in (["prune"], ["config"]):
         result = jcache(*words, env=env)
-        assert result.code == 2 and f"{tmp_path}/mine.toml: 'max_siz' is not a setting: did you mean" in result.err
+        assert result.code == 2 and f"{tmp_path}/mine.toml: 'max_siz' is not a setting; did you mean" in result.err
     for words in (["info"], ["run", "--", "true"]):
         result = jcache(*words, env=env)
         assert result.code == 0 and "'max_siz' is not a setting" in result.err

@@ -1,4 +1,6 @@
-"""Roots that are copied, mirrored or moved, and used again: what was changed is found, what JAX wrote anew is not."""
+"""Roots that are copied, mirrored or moved, and used again: changed entries are found, and entries that JAX
+has written again are sound.
+"""
 
 import shutil
 from pathlib import Path
@@ -31,7 +33,7 @@ def flip(cache: Path) -> str:
 
 
 def now_born_ns(path: Path) -> int:
-    """The time that the file system gives to what is made now."""
+    """Return the creation time that the file system gives to a new file."""
     path.touch()
     born = birth_time.born_ns(path)
     path.unlink()
@@ -56,7 +58,7 @@ def test_a_flip_in_a_copy_is_found(jcache: Jcache, known: Path, tmp_path: Path, 
 
 @pytest.mark.parametrize("verified", [True, False], ids=["verified there", "not verified there"])
 def test_what_jax_writes_anew_in_a_copy_is_sound(jcache: Jcache, known: Path, tmp_path: Path, verified: bool) -> None:
-    """A real JAX removes nothing and rewrites what is gone, in other bytes: no finding, in a copy or not."""
+    """JAX writes missing entries again with other bytes: that is no finding, in a copy or not."""
     copy = Path(shutil.copytree(known, tmp_path / "copy"))
     if verified:
         assert jcache("verify", "--root", copy).code == 0
@@ -74,7 +76,7 @@ def test_what_jax_writes_anew_in_a_copy_is_sound(jcache: Jcache, known: Path, tm
 
 
 def test_a_bounded_jax_after_an_unbounded_one(jcache: Jcache, known: Path) -> None:
-    """What a repair's own lock file makes of an unbounded root is a note; --repair makes the sidecars all the same."""
+    """After a repair, missing sidecars of an unbounded root are a note; --repair makes them."""
     leftover = known / ".jcache-tmp-old"
     leftover.write_bytes(b"x")
     assert jcache("verify", "--repair", "--grace", "0s", "--root", known).code == 0

@@ -1,4 +1,4 @@
-"""`jcache export`: what it writes, where, and what it says."""
+"""`jcache export`: its archives, destinations and messages."""
 
 import fcntl
 import json
@@ -48,19 +48,19 @@ def archive(path: Path) -> tuple[Manifest, dict[str, bytes]]:
 
 
 def exported(jcache: Jcache, root: Path, *arguments: str | Path, **options: Any) -> tuple[Manifest, Result]:
-    """What an export to a file wrote, and said."""
+    """Return the result and messages of an export to a file."""
     file = root.parent / "exported.tar.zst"
     result = jcache("export", "--root", root, "-o", file, *arguments, **options)
     return archive(file)[0], result
 
 
 def large(root: Path, megabytes: int = 60) -> None:
-    """Adds an entry of so many MB to a root."""
+    """Add an entry of some MB to a root."""
     add(root, key(1, "large"), incompressible(megabytes), written_ns=10**18)
 
 
 def test_a_real_cache(jcache: Jcache, cache: Path) -> None:
-    """All entries of a real JAX are in the archive, byte by byte, with who made them, and for which directory."""
+    """An archive holds all entries of a real JAX, byte by byte, with their makers and directories."""
     manifest, result = exported(jcache, cache)
     assert result.code == 0 and result.out == "" and f"Exported {len(manifest.items)} entries" in result.err
     found = archive(cache.parent / "exported.tar.zst")[1]
@@ -72,7 +72,7 @@ def test_a_real_cache(jcache: Jcache, cache: Path) -> None:
 
 @pytest.mark.jax
 def test_keys_with_a_path_are_announced(jcache: Jcache, tmp_path: Path) -> None:
-    """Where JAX has put the directory into keys, the summary says how many, and for which."""
+    """If keys contain the directory, the summary names it and counts them."""
     root = tmp_path / "default"
     env = {"JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "all", "JAX_COMPILATION_CACHE_DIR": str(root)}
     assert call([sys.executable, str(PROGRAM)], env=env | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}).code == 0
@@ -87,7 +87,7 @@ def test_keys_with_a_path_are_announced(jcache: Jcache, tmp_path: Path) -> None:
 
 @pytest.mark.jax
 def test_entries_of_jcache_go_anywhere(jcache: Jcache, tmp_path: Path) -> None:
-    """What `jcache run` and `jcache.enable()` have stored is keyed for no directory."""
+    """The keys of entries that `jcache run` and `jcache.enable()` have stored contain no directory."""
     root, program = tmp_path / "root", "import jcache; jcache.enable('{}'); import jax; jax.jit(lambda x: x * 3)(1.0)"
     assert jcache("run", "-q", "--root", root, "--", sys.executable, PROGRAM).code == 0
     assert call([sys.executable, "-c", program.format(root)]).code == 0
@@ -118,7 +118,7 @@ def test_the_same_bytes(cache: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not (shutil.which("zstd") and shutil.which("tar")), reason="needs zstd and tar")
 def test_tar_lists_it(jcache: Jcache, cache: Path) -> None:
-    """`zstd -d | tar t` shows the manifest first and what else there is."""
+    """`zstd -d | tar t` lists the manifest first, and then all other members."""
     exported(jcache, cache)
     command = f"zstd -dc '{cache.parent}/exported.tar.zst' | tar t"
     names = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -138,7 +138,7 @@ def _has_written(process: "subprocess.Popen[str]", directory: Path) -> int:
 
 class TestSelection:
     def test_as_in_ls(self, jcache: Jcache, cache: Path) -> None:
-        """Filters, kinds, ages and keys choose."""
+        """Filters, kinds, ages and keys select entries as in `ls`."""
         listed = jcache("ls", "--root", cache, "-q", "--filter", "name~^jit_").out.split()
         assert {i.key for i in exported(jcache, cache, "--filter", "name~^jit_")[0].items} == set(listed)
         one = next(k for k in keys(cache) if k.startswith("jit_train"))
@@ -152,7 +152,7 @@ class TestSelection:
 
     @pytest.mark.jax
     def test_a_run(self, jcache: Jcache, tmp_path: Path) -> None:
-        """`--run` chooses what that run has stored or hit."""
+        """`--run` selects the entries that the run stored or hit."""
         root = tmp_path / "root"
         jcache("run", "-q", "--root", root, "--", sys.executable, PROGRAM)
         program = "import jax; jax.jit(lambda x: x * 3)(1.0)"
@@ -163,7 +163,7 @@ class TestSelection:
 
     @pytest.mark.parametrize("form", ["{}\n", "{}\r\n", "\n  {}-cache \n\n", "\ufeff{}", "/a/dir/{}-cache\n{}-atime\n"])
     def test_a_delta(self, jcache: Jcache, cache: Path, form: str) -> None:
-        """What the other side lists, in whatever form its keys come, stays behind."""
+        """Keys that the other side lists, in any form, are not exported."""
         there = sorted(keys(cache))[:5]
         text = "".join(form.replace("{}", name) for name in there)
         if not text.endswith("\n"):
@@ -191,14 +191,14 @@ class TestSelection:
         ],
     )  # fmt: skip
     def test_what_cannot_be_meant(self, jcache: Jcache, cache: Path, arguments: list[str], code: int) -> None:
-        """What stands for nothing ends in a sentence, and nothing is written."""
+        """An argument that matches nothing is reported in one sentence, and nothing is written."""
         result = jcache("export", "--root", cache, *arguments)
         assert result.code == code and result.out == "" and len(result.err.splitlines()) == 1
 
 
 class TestWhereTo:
     def test_no_terminal(self, cache: Path) -> None:
-        """An archive is not printed on a terminal; the sentence says what to do."""
+        """No archive is printed on a terminal; the message says what to do."""
         primary, secondary = pty.openpty()
         command = [*JCACHE, "export", "--root", str(cache)]
         done = subprocess.run(
@@ -245,14 +245,14 @@ class TestWhereTo:
         assert "trailer.json" in members(done.stdout) and not done.stderr
 
     def test_no_standard_output(self, cache: Path) -> None:
-        """Where there is no standard output an export says so, and is none."""
+        """Without a standard output, the export reports it and writes no archive."""
         result = call(["bash", "-c", f"'{sys.executable}' -m jcache export --root '{cache}' >&-"])
         assert result.code == 2 and len(result.err.splitlines()) == 1 and "-o FILE" in result.err
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
     @pytest.mark.parametrize("how", ["> /dev/full", "-o /dev/full"])
     def test_a_full_disk(self, cache: Path, how: str) -> None:
-        """No room is a sentence and exit 1."""
+        """A full disk is one sentence and exit 1."""
         result = call(["bash", "-c", f"'{sys.executable}' -m jcache export -q --root '{cache}' {how}"])
         assert result.code == 1 and "no space left" in result.err and len(result.err.splitlines()) == 1
 
@@ -272,11 +272,11 @@ class TestWhereTo:
         command = f"'{sys.executable}' -m jcache export --root '{cache}' | head -c 100000 > /dev/null"
         command += "; exit ${PIPESTATUS[0]}"
         result = call(["bash", "-c", command])
-        assert result.code == 1 and "ended before" in result.err and len(result.err.splitlines()) == 1
+        assert result.code == 1 and "ended early" in result.err and len(result.err.splitlines()) == 1
         assert "after 0 B" not in result.err
 
     def test_a_slow_reader(self, cache: Path) -> None:
-        """A pipe that somebody has told not to wait loses nothing."""
+        """A non-blocking pipe loses no data."""
         large(cache, 5)
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
@@ -294,7 +294,7 @@ class TestWhereTo:
         (place := tmp_path / "x").mkdir()
 
         def interrupted(at: int) -> bool:
-            """Whether the interruption came before the archive was complete."""
+            """Return whether the interruption came before the archive was complete."""
             command: list[str | Path] = [*JCACHE, "export", "--root", cache, "-o", place / "a", "--solid"]
             with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
                 until(lambda: process.poll() is not None or _has_written(process, place) >= at)
@@ -313,7 +313,7 @@ class TestWhereTo:
 
 class TestDamage:
     def test_it_stays_behind(self, jcache: Jcache, cache: Path) -> None:
-        """A damaged entry is named, with what to do, on stderr; the rest goes, and that is exit 3."""
+        """A damaged entry is named on stderr, with the next command; the others are exported, with exit 3."""
         (path := cache / f"{min(keys(cache))}-cache").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(500))
         os.utime(path, (10**9, 10**9))
         manifest, result = exported(jcache, cache)
@@ -324,7 +324,7 @@ class TestDamage:
         assert result.code == 3 and [one["key"] for one in result.json["damaged"]] == [path.name[:-6]]
 
     def test_what_is_being_written(self, jcache: Jcache, cache: Path) -> None:
-        """An entry that somebody is writing stays behind and is named, and that is exit 3."""
+        """An entry that is being written is named and not exported, with exit 3."""
         (path := cache / f"{min(keys(cache))}-cache").write_bytes(path.read_bytes()[:-9])
         manifest, result = exported(jcache, cache)
         assert result.code == 3 and len(manifest.items) == len(keys(cache)) - 1
@@ -333,7 +333,7 @@ class TestDamage:
         assert result.json["being_written"] == [{"kind": "executables", "key": path.name[:-6]}]
 
     def test_many(self, jcache: Jcache, tmp_path: Path) -> None:
-        """Of many findings forty are shown, and all if asked for."""
+        """Of many findings, forty are printed, and with -v all."""
         for i in range(50):
             add(tmp_path / "root", key(i), b"nothing", written_ns=10**18)
         lines = {}
@@ -344,7 +344,7 @@ class TestDamage:
         assert lines == {"-q": 40, "-v": 50}
 
     def test_legacy_entries(self, jcache: Jcache, cache: Path) -> None:
-        """What only jax <= 0.4.30 reads is told and not exported."""
+        """Legacy entries are reported and not exported."""
         from tests.helpers.command_line import LEGACY
 
         (cache / key(1)).write_bytes(LEGACY)
@@ -353,16 +353,16 @@ class TestDamage:
         assert len(manifest.items) == len(keys(cache))
 
     def test_no_cache(self, jcache: Jcache, tmp_path: Path) -> None:
-        """Where there is no cache that is exit 10; an empty root gives an archive without entries, and a warning."""
+        """A missing cache is exit 10; an empty root gives an archive without entries, and a warning."""
         assert jcache("export", "--root", tmp_path / "none", "-o", tmp_path / "x").code == 10
         assert not (tmp_path / "x").exists()
         assert jcache("run", "-q", "--root", tmp_path / "root", "--", "true").code == 0
         manifest, result = exported(jcache, tmp_path / "root")
-        assert result.code == 0 and not manifest.items and "warning: No entry" in result.err
+        assert result.code == 0 and not manifest.items and "warning: There is no entry" in result.err
 
 
 def test_json(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
-    """The summary as JSON: on stdout beside a file, on stderr beside a stream."""
+    """The JSON summary goes to stdout if the archive is a file, and to stderr if it is a stream."""
     summary = jcache("export", "--root", cache, "-o", tmp_path / "a", "--json").json
     assert summary["entries"] == len(keys(cache)) and summary["bytes"] == sum(entry_files(cache).values())
     assert summary["archive_bytes"] == (tmp_path / "a").stat().st_size and summary["schema_version"] == 1
@@ -373,7 +373,7 @@ def test_json(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
 
 
 def test_quiet_and_verbose(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
-    """`-q` says nothing where nothing is wrong, `-v` gives exact bytes."""
+    """`-q` prints nothing on success; `-v` prints exact bytes."""
     assert jcache("export", "--root", cache, "-o", tmp_path / "a", "-q").err == ""
     assert (
         f"({sum(entry_files(cache).values()):,})" in jcache("export", "--root", cache, "-o", tmp_path / "a", "-v").err
@@ -392,7 +392,7 @@ def test_signed(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
 
 
 class Typing:
-    """An export with a key that has a passphrase, on a terminal of its own."""
+    """An export that asks for a key's passphrase on a terminal of its own."""
 
     def __init__(self, cache: Path, folder: Path) -> None:
         self.key = new_key(folder / "key", passphrase="secret")
@@ -411,7 +411,7 @@ class Typing:
         os.close(terminal)
 
     def answer(self, question: bytes, text: bytes) -> None:
-        """Types a text once the question is asked and the terminal shows no more what is typed."""
+        """Type a text once the question is printed and the terminal no longer shows typed text."""
         said = b""
         while question not in said:
             said += os.read(self.master, 1000)
@@ -452,7 +452,9 @@ def test_a_passphrase_on_a_terminal(typing: Typing) -> None:
 
 @needs_openssh
 def test_ctrl_c_at_the_passphrase(typing: Typing) -> None:
-    """It ends the export and leaves nothing behind: no file, no process, and a terminal that shows what is typed."""
+    """Ctrl-C at the passphrase ends the export, and leaves no file, no process, and a terminal that shows
+    typed text.
+    """
     typing.answer(b"Enter passphrase", b"\x03")
     assert typing.process.wait(LIMIT_S) == 130
     until(lambda: typing.shows_what_is_typed)
@@ -463,7 +465,7 @@ def test_ctrl_c_at_the_passphrase(typing: Typing) -> None:
 @needs_openssh
 @pytest.mark.parametrize("mistake", ["passphrase", "no key", "no openssh"])
 def test_a_key_that_cannot_sign(cache: Path, tmp_path: Path, mistake: str) -> None:
-    """Without a terminal nobody is asked; that is told, as other mistakes are, in a sentence and before the work."""
+    """Without a terminal, jcache asks for no passphrase: one sentence reports it before any work."""
     ssh = new_key(tmp_path / "key", passphrase="secret") if mistake == "passphrase" else tmp_path / "missing"
     done = subprocess.run(
         [*JCACHE, "export", "--root", cache, "-o", tmp_path / "a", "--sign", ssh],
@@ -480,7 +482,7 @@ def test_a_key_that_cannot_sign(cache: Path, tmp_path: Path, mistake: str) -> No
 
 
 def test_pins_and_recency(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> None:
-    """Pins, sidecars and what the ledger knows are in the manifest."""
+    """Pins, sidecars and the ledger's facts are in the manifest."""
     root = copied(bounded_cache, tmp_path / "root")
     jcache("pin", "jit_train", "--root", root)
     one = next(name for name in keys(root) if name.startswith("jit_train"))
@@ -495,7 +497,7 @@ def test_pins_and_recency(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -
 
 @pytest.mark.jax
 def test_beside_jax(jcache: Jcache, cache: Path, jax_cache: Path) -> None:
-    """A real JAX process that uses the cache meanwhile notices nothing, and the export is whole."""
+    """A real JAX process that uses the cache during an export notices nothing, and the export is complete."""
     running = subprocess.Popen(
         [*JCACHE, "export", "-q", "--root", cache, "-o", cache.parent / "exported.tar.zst"], env=clean_environment()
     )

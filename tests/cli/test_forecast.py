@@ -1,4 +1,4 @@
-"""What `jcache import` and `info` announce of executables, and what a real JAX then hits."""
+"""The forecast of `jcache import` and `info` for executables, compared with what a real JAX then hits."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ def keyed_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="moved")
 def moved_fixture(tmp_path: Path, jcache: Jcache) -> Path:
-    """An archive of what such a directory held that is no more."""
+    """Make an archive of a directory that no longer exists."""
     old = tmp_path / "home" / "old"
     assert run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=XLA_CACHES).code == 0
     assert jcache("export", "-q", "--root", old, "-o", tmp_path / "archive").code == 0
@@ -38,7 +38,7 @@ def moved_fixture(tmp_path: Path, jcache: Jcache) -> Path:
 
 
 def interpreter(path: Path, *, hidden: str = "", options: str = "") -> Path:
-    """An interpreter that says what is installed as the tests' own does, but cannot import some module."""
+    """Make an interpreter that reports the installation of the tests' own, but cannot import some module."""
     (path / "site").mkdir(parents=True)
     (path / "site" / "sitecustomize.py").write_text(f"import sys\nsys.modules[{hidden!r}] = None\n" if hidden else "")
     python = path / "python"
@@ -53,7 +53,9 @@ def interpreter(path: Path, *, hidden: str = "", options: str = "") -> Path:
 @pytest.mark.jax
 @needs_paths
 def test_skipped_is_what_cannot_hit(jcache: Jcache, moved: Path, tmp_path: Path) -> None:
-    """--skip-incompatible leaves out what is announced to be unable to hit, and nothing else; with --link it may."""
+    """--skip-incompatible leaves out exactly the executables that the forecast says cannot be hit; --link may
+    change these.
+    """
     total = jcache("import", moved, "--root", tmp_path / "new", "--dry-run", "--json").json["forecast"]["cannot"]
     assert total > 10
     skipped = jcache("import", moved, "--root", tmp_path / "new", "--skip-incompatible", "--json").json
@@ -64,7 +66,7 @@ def test_skipped_is_what_cannot_hit(jcache: Jcache, moved: Path, tmp_path: Path)
 
 
 def test_what_did_not_come_is_not_counted(jcache: Jcache, tmp_path: Path) -> None:
-    """An entry that stays different, or is refused, is no part of what is announced; nor on a dry run."""
+    """Entries that stay different, or are refused, are not in the forecast; nor are they on a dry run."""
     archive, target = tmp_path / "archive", tmp_path / "target"
     archive.write_bytes(packed(populated(tmp_path / "source")))
     add(create_root(target).directory(Kind.EXECUTABLES), key(0), content(Kind.EXECUTABLES, key(0), build=1))
@@ -80,7 +82,7 @@ def test_what_did_not_come_is_not_counted(jcache: Jcache, tmp_path: Path) -> Non
 @pytest.mark.jax
 @needs_paths
 def test_a_link_that_is_not_made(jcache: Jcache, moved: Path, tmp_path: Path) -> None:
-    """A link that cannot be made is a sentence, exit code 3 and no announced hit; the entries come all the same."""
+    """A link that cannot be made is one sentence, exit 3, and no announced hit; the entries are imported."""
     old, target = tmp_path / "home" / "old", tmp_path / "new"
     foreseen = jcache("import", moved, "--root", target, "--link", "--dry-run", "--json").json
     assert any(note.startswith(f"Would link {old} to {target}") for note in foreseen["notes"])
@@ -101,7 +103,7 @@ def test_a_link_that_is_not_made(jcache: Jcache, moved: Path, tmp_path: Path) ->
 @pytest.mark.jax
 @needs_paths
 def test_a_link_that_may_not_be_made(moved: Path, tmp_path: Path) -> None:
-    """Where the old path is in somebody else's directory nothing is announced that needs the link."""
+    """If the user may not write at the old path, the forecast counts no hit that needs the link."""
     home, target = tmp_path / "home", tmp_path / "new"
     home.chmod(0o555)
     command = [*powerless(), sys.executable, "-m", "jcache", "import", str(moved), "--root", str(target), "--link"]
@@ -112,7 +114,7 @@ def test_a_link_that_may_not_be_made(moved: Path, tmp_path: Path) -> None:
 
 
 def test_nothing_to_link(jcache: Jcache, tmp_path: Path) -> None:
-    """--link says so where no executable is kept from hitting by its path."""
+    """--link reports it if no executable misses only because of its path."""
     archive = tmp_path / "archive"
     archive.write_bytes(packed(populated(tmp_path / "source")))
     done = jcache("import", archive, "--root", tmp_path / "target", "--link")
@@ -144,7 +146,7 @@ def test_export_asks_the_named_interpreter(jcache: Jcache, cache: Path, tmp_path
 
 @pytest.mark.parametrize("command", ["export", "import"])
 def test_no_interpreter(jcache: Jcache, tmp_path: Path, command: str) -> None:
-    """One sentence says that what `JCACHE_PYTHON` names is no Python; nothing is written."""
+    """If `JCACHE_PYTHON` names no Python, one sentence says so, and nothing is written."""
     archive, env = tmp_path / "archive", {"JCACHE_PYTHON": "/bin/true"}
     source = populated(tmp_path / "source")
     archive.write_bytes(packed(source))
@@ -158,7 +160,9 @@ def test_no_interpreter(jcache: Jcache, tmp_path: Path, command: str) -> None:
 
 @pytest.mark.jax
 def test_check_load_by_the_named_interpreter(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
-    """--check-load opens what came with that JAX, and what is there already as well; without a JAX it says so."""
+    """--check-load loads the archive's entries with the JAX of `JCACHE_PYTHON`, including those that were
+    present; without a JAX it says so.
+    """
     archive, target = tmp_path / "archive", tmp_path / "new"
     assert jcache("export", "-q", "--root", cache, "-o", archive).code == 0
     without = interpreter(tmp_path / "other", options="-S")
@@ -177,7 +181,9 @@ def test_check_load_by_the_named_interpreter(jcache: Jcache, cache: Path, tmp_pa
 @pytest.mark.jax
 @needs_paths
 def test_info_of_a_copied_directory(jcache: Jcache, keyed: Path, tmp_path: Path) -> None:
-    """`info` says that executables cannot hit where they were copied to, with a ledger how many; -v the ways out."""
+    """In a copied directory, `info` says that executables cannot be hit, and with a ledger how many; -v
+    prints the remedies.
+    """
     total = len(keys(keyed))
     assert jcache("info", "--root", keyed, "--json").json["health"].startswith("ok (")
     copy = Path(shutil.copytree(keyed, tmp_path / "copy"))
@@ -212,7 +218,7 @@ def test_info_of_a_copy_made_with_all_of_xlas_caches(jcache: Jcache, tmp_path: P
 @pytest.mark.jax
 @needs_paths
 def test_info_after_an_import(jcache: Jcache, moved: Path, tmp_path: Path) -> None:
-    """What was imported and cannot hit is counted by `info` as well, until a link is there."""
+    """After an import, `info` counts executables that cannot be hit, until a link is made."""
     target = tmp_path / "new"
     total = jcache("import", moved, "--root", target, "--json").json["forecast"]["cannot"]
     assert f"{total} of {total} executables cannot hit" in jcache("info", "--root", target, "--json").json["health"]

@@ -48,7 +48,7 @@ def test_info_and_du(jcache: Jcache, filled: Root) -> None:
 
 @pytest.mark.parametrize("ledger", [True, False], ids=["with the ledger", "without"])
 def test_ls(jcache: Jcache, filled: Root, ledger: bool) -> None:
-    """It lists name, kind and the seconds that building took, which the graph itself knows as well."""
+    """`ls` lists a graph's name, kind and build seconds, which come from the graph itself without a ledger."""
     if not ledger:
         filled.ledger.unlink()
     entries = jcache("ls", "--json", "--root", filled.path, "--kind", "graphs").json["entries"]
@@ -58,7 +58,7 @@ def test_ls(jcache: Jcache, filled: Root, ledger: bool) -> None:
 
 
 def test_show(jcache: Jcache, filled: Root) -> None:
-    """It shows function, parameters, seconds, codec and what made it; all parts of the key, a line each, with -v."""
+    """`show` prints function, parameters, seconds, codec and producers of a graph; with -v every part of its key."""
     n3 = next(k for k in graphs_of(filled) if "=3," in jcache("show", k, "--root", filled.path).out)
     shown = jcache("show", n3, "--root", filled.path).out
     assert re.search(r"^function +grow$", shown, re.MULTILINE) and re.search(
@@ -74,7 +74,7 @@ def test_show(jcache: Jcache, filled: Root) -> None:
 
 
 def test_show_of_a_damaged_graph(jcache: Jcache, filled: Root) -> None:
-    """Every bit is looked at."""
+    """`show` checks every bit of a graph."""
     path = graph_file(filled, graphs_of(filled)[0])
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     result = jcache("show", graphs_of(filled)[0], "--root", filled.path)
@@ -97,7 +97,7 @@ def test_stats(jcache: Jcache, filled: Root) -> None:
 
 
 def test_stats_say_what_does_not_pay(jcache: Jcache, filled: Root, at: Path) -> None:
-    """Where loading takes longer than building, that is said."""
+    """`stats` reports graphs that take longer to load than to build."""
     fast = FILL.replace("0.05)", "0.0)").replace("theta=0.5", "theta=0.25")
     for _ in range(2):
         run(fast.replace("model.grow", "model.rate").replace(", theta=0.25, log=log", ""), filled.path, at=at)
@@ -120,7 +120,7 @@ def test_pin_prune_and_clear(jcache: Jcache, filled: Root) -> None:
 
 
 def test_verify_and_quarantine(jcache: Jcache, filled: Root, at: Path) -> None:
-    """Damage is found and repaired, what was set aside is listed, and the program builds the graph anew."""
+    """Damage of a graph is found and repaired, `quarantine` lists it, and the program builds the graph again."""
     assert jcache("verify", "--root", filled.path).code in (0, 1)
     name = graphs_of(filled)[0]
     path = graph_file(filled, name)
@@ -194,7 +194,7 @@ def test_a_recorded_run(jcache: Jcache, tmp_path: Path, at: Path, jax: str) -> N
 
 @pytest.mark.jax
 def test_a_program_that_counts_itself(jcache: Jcache, tmp_path: Path, at: Path) -> None:
-    """With `jcache.enable`, graphs are in `jcache.stats()` and in the run on record, though nothing is compiled."""
+    """With `jcache.enable`, graphs are in `jcache.stats()` and in the recorded run, even if nothing is compiled."""
     root = tmp_path / "root"
     code = """
 import json, sys
@@ -210,7 +210,7 @@ print(json.dumps([found.hits, found.stored, found.reasons["stored"]["grow: nothi
 
 
 def test_a_graph_that_was_waited_for_saves_nothing(native: Root, at: Path) -> None:
-    """Of two processes that want a graph at once, one builds it, and the other, which waited, has saved no time."""
+    """If two processes want the same graph at once, one builds it; the other waits, and counts no saved time."""
     code = FILL.replace("cache.stats().hits, cache.stats().builds", "cache.stats().saved_seconds < 0.06")
     both = [program(code.replace("0.05)", "4.0)").replace("(3, 4, 3)", "(3,)"), native.path, at=at) for _ in range(2)]
     assert [said(each) for each in both] == [[True], [True]]
@@ -233,7 +233,7 @@ for n in map(int, sys.argv[1:]):
 
 @pytest.mark.parametrize("jax", ["", "import jcache; jcache.enable()"], ids=["without jax", "with jax"])
 def test_recording_is_no_part_of_a_graph(jcache: Jcache, tmp_path: Path, jax: str) -> None:
-    """What recording a call and finding out why it missed read does not make a graph stale that was built meanwhile."""
+    """Files that are read to record a call, or to explain a miss, do not make a graph stale that is being built."""
     root, script = tmp_path / "root", tmp_path / "script.py"
     script.write_text(NESTED.format(jax=jax))
     first = json.loads(jcache("run", "--json", "--root", root, "--", sys.executable, script, "2", "3").err)["graphs"]

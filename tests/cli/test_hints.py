@@ -47,7 +47,7 @@ def filled(root: Path) -> None:
 
 
 def hints(jcache: Jcache, root: Path, other: Path) -> Iterator[str]:
-    """What commands say about a root of `filled`, and about what is none."""
+    """Return the hints that commands print about a root of `filled`, and about a path that is no root."""
     archive, away = other / "archive", other / "away"
     add(other / "cache", key(9), SOUND, written_ns=OLD)
     for words in (
@@ -75,7 +75,7 @@ def hints(jcache: Jcache, root: Path, other: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["root", "the team's $HOME root", "two\nlines"], ids=["plain", "quotes", "two lines"])
 def test_each_hint_works_when_pasted(jcache: Jcache, tmp_path: Path, name: str) -> None:
-    """Whatever its directory is called, the suggested command is one for the root that was given, and no other."""
+    """For any directory name, each suggested command works, on the given root and no other."""
     root, other = tmp_path / name, tmp_path / f"other of {name}"
     root.mkdir()
     other.mkdir()
@@ -114,7 +114,7 @@ def test_a_root_that_a_variable_names_is_made_as_that_says(jcache: Jcache, tmp_p
 
 
 def test_commands_in_messages_are_made_in_one_place() -> None:
-    """No message spells a command for a root by itself: `jcache.text.command` names the root and quotes it."""
+    """No message builds a command by hand: `jcache.text.command` names the root and quotes it."""
     names = "|".join(COMMANDS.keys() - ROOTLESS)
     spelled = re.compile(rf"`jcache (?:{names})\b|jcache (?:{names})\b.*--root")
     found = {
@@ -135,7 +135,7 @@ def _texts(tree: ast.Module) -> Iterator[ast.Constant]:
 
 
 def test_a_command() -> None:
-    """The root comes behind the options and before what is another command's, quoted for a shell."""
+    """The root comes after the options and before the words of another command, quoted for a shell."""
     assert command("run", "/a b", "-- CMD") == "jcache run --root '/a b' -- CMD"
     assert command("verify --repair", Path("/a\n")) == r"jcache verify --repair --root $'/a\n'"
     assert command("ls", None) == "jcache ls"

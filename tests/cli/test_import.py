@@ -42,7 +42,7 @@ def archive_fixture(tmp_path: Path) -> Path:
 
 @pytest.fixture(name="target")
 def target_fixture(tmp_path: Path, beyond: Path) -> Path:
-    """Where to import to, and nothing beside it may be touched."""
+    """Return the path to import to; no file beside it may change."""
     assert beyond
     return tmp_path / "target"
 
@@ -73,8 +73,8 @@ def pipe(source: Path, target: Path, *options: str) -> Result:
 
 
 def test_a_pipe_brings_roots_together(jcache: Jcache, tmp_path: Path, target: Path) -> None:
-    """``export --root A | import --root B -`` brings everything with recency, pins and names, from one root after the
-    other; what is there and equal takes the later use and the pin, and the sources stay as they are.
+    """``export --root A | import --root B -`` imports every entry with its last use, pin and name. Entries
+    that are present and equal get the later use and the pin, and the sources stay unchanged.
     """
     sources = [populated(tmp_path / "a", plain=True), populated(tmp_path / "b", bounded=True, count=7, seed=1)]
     befores = [facts(source) for source in sources]
@@ -93,8 +93,8 @@ def test_a_pipe_brings_roots_together(jcache: Jcache, tmp_path: Path, target: Pa
 
 
 def test_a_pipe_between_roots_that_differ(jcache: Jcache, tmp_path: Path, target: Path) -> None:
-    """Of two builds of one program the first stays, by exit code 3; ``--replace`` takes the later, and quarantine the
-    first.
+    """Of two builds of one program, the existing one stays, with exit 3; ``--replace`` takes the other one
+    and moves the first to quarantine.
     """
     source, other = populated(tmp_path / "source"), populated(tmp_path / "other")
     build = content(Kind.EXECUTABLES, key(0), build=1)
@@ -110,7 +110,7 @@ def test_a_pipe_between_roots_that_differ(jcache: Jcache, tmp_path: Path, target
 
 
 def test_a_directory_is_no_archive(jcache: Jcache, tmp_path: Path, target: Path) -> None:
-    """Who names a root in place of an archive is told the pipe, which brings its entries as it stands."""
+    """If the user names a root in place of an archive, the message has a pipe that imports its entries."""
     source = populated(tmp_path / "a root")
     result = jcache("import", source.path, "--root", target)
     suggested = result.err.split("`")[1].replace("jcache", " ".join(JCACHE))
@@ -139,7 +139,7 @@ def test_warm_start_elsewhere(jcache: Jcache, cache: Path, tmp_path: Path) -> No
 @pytest.mark.jax
 @pytest.mark.skipif(not PATH_IN_KEYS, reason="this JAX has no path in its keys")
 def test_path_guard(jcache: Jcache, tmp_path: Path) -> None:
-    """Of a cache that is keyed for its path none hits elsewhere, as announced; with a link all do."""
+    """Executables with a path in their keys cannot be hit elsewhere, as the forecast says; with a link all are hit."""
     old, archive, target = tmp_path / "old", tmp_path / "archive", tmp_path / "new"
     assert run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS).code == 0
     before = keys(old)
@@ -162,7 +162,7 @@ def test_path_guard(jcache: Jcache, tmp_path: Path) -> None:
 @pytest.mark.smoke(since="0.10")
 @pytest.mark.jax
 def test_plain_tar(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
-    """What people have today: a tar.gz of a JAX directory, with the same checks, opened by the jaxlib here."""
+    """A tar.gz of a JAX directory is imported with all checks, and its executables load with the jaxlib here."""
     tar = shutil.make_archive(str(tmp_path / "old"), "gztar", cache.parent, cache.name)
     target = tmp_path / "new"
     result = jcache("import", tar, "--root", target, "--check-load", "--json")
@@ -177,7 +177,7 @@ def test_plain_tar(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
 
 
 def test_files_of_xla_are_counted(jcache: Jcache, tmp_path: Path) -> None:
-    """What came of XLA's sub-caches is said in the singular and in the plural."""
+    """The number of imported files of XLA's sub-caches is printed in the singular and in the plural."""
     root = populated(tmp_path / "source")  # with one such file
     archive = tmp_path / "some.archive"
     for number in ("1 file", "2 files"):
@@ -187,7 +187,7 @@ def test_files_of_xla_are_counted(jcache: Jcache, tmp_path: Path) -> None:
 
 
 def test_twice(jcache: Jcache, archive: Path, target: Path) -> None:
-    """The second import has nothing to do, and says so."""
+    """A second import of the same archive has nothing to do, and says so."""
     first = jcache("import", archive, "--root", target)
     assert first.code == 0 and "Imported 12 entries" in first.out and "12 new" in first.out
     second = jcache("import", archive, "--root", target)
@@ -196,7 +196,7 @@ def test_twice(jcache: Jcache, archive: Path, target: Path) -> None:
 
 
 def test_dry_run(jcache: Jcache, archive: Path, target: Path) -> None:
-    """A dry run reads the head alone, makes nothing and tells the same numbers."""
+    """A dry run reads only the head, writes nothing and prints the numbers of the real import."""
     head = target.with_name("head")
     head.write_bytes(archive.read_bytes())
     planned = jcache("import", head, "--root", target, "--dry-run", "--json")
@@ -234,7 +234,9 @@ def test_dry_run_s_exit_code(jcache: Jcache, archive: Path, target: Path, tmp_pa
 
 
 def test_damaged_here(jcache: Jcache, archive: Path, target: Path) -> None:
-    """A different entry that is damaged is no other build: what takes it out is named, and then the archive's comes."""
+    """A kept entry that is damaged is not called another build: the message names the repair, and a second
+    import adds the archive's.
+    """
     place = add(create_root(target).directory(Kind.EXECUTABLES), key(0), b"garbage", written_ns=10**18)
     for option in ("--dry-run", "-v"):
         kept = jcache("import", archive, "--root", target, option)
@@ -264,7 +266,7 @@ def test_what_is_replaced_can_be_had_back(jcache: Jcache, archive: Path, target:
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("plain", [False, True])
 def test_listed_alike(jcache: Jcache, tmp_path: Path, target: Path, plain: bool, bounded: bool) -> None:
-    """`jcache ls` says the same of both roots, in every type and digit."""
+    """`jcache ls` prints the same for both roots."""
     source = populated(tmp_path / "source", plain=plain, bounded=bounded)
     add(
         source.directory(Kind.EXECUTABLES),
@@ -280,7 +282,7 @@ def test_listed_alike(jcache: Jcache, tmp_path: Path, target: Path, plain: bool,
 
 
 def test_plain_target(jcache: Jcache, archive: Path, target: Path) -> None:
-    """Where JAX's variable names the directory, a plain JAX directory is made, as `jcache run` does."""
+    """If JAX's variable names the directory, import makes a plain JAX directory, as `jcache run` does."""
     result = jcache("import", archive, env={"JAX_COMPILATION_CACHE_DIR": str(target)})
     assert result.code == 0 and len(keys(target)) == 4
 
@@ -288,7 +290,7 @@ def test_plain_target(jcache: Jcache, archive: Path, target: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("by", ["import", "run"])
 def test_after_a_prune_without_a_bound(jcache: Jcache, cache: Path, tmp_path: Path, by: str) -> None:
-    """What comes without the bound's variable has sidecars, so that a JAX that bounds its cache by now can store."""
+    """Entries imported without the bound's variable get sidecars, so that a JAX with a bound can store."""
     archive = tmp_path / "archive"
     assert jcache("export", "--root", cache, "-o", archive).code == 0
     assert jcache("prune", "--keep-last", "1", "--root", cache).code == 0
@@ -306,7 +308,7 @@ def test_after_a_prune_without_a_bound(jcache: Jcache, cache: Path, tmp_path: Pa
 
 @pytest.mark.jax
 def test_for_a_bounded_jax(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
-    """Where the environment has JAX bound its cache, it can store beside what came; elsewhere no sidecars are made."""
+    """If the environment sets JAX's bound, sidecars are made, so that JAX can store; otherwise they are not."""
     archive, target = tmp_path / "archive", tmp_path / "target"
     assert jcache("export", "--root", cache, "-o", archive).code == 0
     bound = {"JAX_COMPILATION_CACHE_DIR": str(target), "JAX_COMPILATION_CACHE_MAX_SIZE": "100000000"}
@@ -322,7 +324,7 @@ def test_for_a_bounded_jax(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
 
 
 def assert_found_again(jcache: Jcache, archive: Path, old: Path, before: set[str], *, passed_over: int = 0) -> None:
-    """JAX finds all of an archive at the path that it is keyed for, as a dry run and the import say."""
+    """Assert that JAX hits every entry of an archive at the path in its keys, as the forecast says."""
     for dry in (["--dry-run"], []):
         result = jcache("import", archive, "--root", old, "--json", *dry)
         assert result.code == 0 and result.json["forecast"]["will"] == len(before)
@@ -335,7 +337,9 @@ def assert_found_again(jcache: Jcache, archive: Path, old: Path, before: set[str
 @pytest.mark.jax
 @pytest.mark.skipif(not PATH_IN_KEYS, reason="this JAX has no path in its keys")
 def test_at_the_path_that_they_are_keyed_for(jcache: Jcache, tmp_path: Path) -> None:
-    """Where nothing is there yet a plain JAX directory is made, so that JAX finds all where it has always looked."""
+    """If nothing exists at the path in the keys, import makes a plain JAX directory there, so that JAX hits
+    all entries.
+    """
     old, archive = tmp_path / "old", tmp_path / "archive"
     assert run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS).code == 0
     before = keys(old)
@@ -347,7 +351,9 @@ def test_at_the_path_that_they_are_keyed_for(jcache: Jcache, tmp_path: Path) -> 
 @pytest.mark.jax
 @pytest.mark.skipif(not PATH_IN_KEYS, reason="this JAX has no path in its keys")
 def test_a_tar_at_the_path_that_it_is_keyed_for(jcache: Jcache, tmp_path: Path) -> None:
-    """The same of a tar, whatever stands before its first executable; elsewhere the root is one of ours."""
+    """A tar is imported likewise, whatever precedes its first executable; at other paths, the root gets
+    jcache's layout.
+    """
     old, archive = tmp_path / "old", tmp_path / "old.tar.gz"
     assert run_jax(old, JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES=WITH_PATHS).code == 0
     before = keys(old)
@@ -367,7 +373,9 @@ def pinned(root: Path) -> set[tuple[Kind, str]]:
 
 
 def test_pins_that_cannot_be_written(jcache: Jcache, archive: Path, target: Path) -> None:
-    """They are told, with exit code 3, and come with the same import once more; a busy ledger does not hinder them."""
+    """Pins that cannot be written are reported, with exit 3, and the same import adds them later; a busy
+    ledger is no obstacle.
+    """
     assert jcache("import", archive, "--root", target).code == 0
     before = pinned(target)
     assert before and jcache("unpin", *(key for _, key in before), "--root", target).code == 0
@@ -384,7 +392,7 @@ def test_pins_that_cannot_be_written(jcache: Jcache, archive: Path, target: Path
 
 
 def test_skip_incompatible(jcache: Jcache, target: Path, tmp_path: Path) -> None:
-    """What can never be hit here is counted, and left out on request."""
+    """Executables that can never be hit here are counted, and left out on request."""
     source = create_root(tmp_path / "source")
     zlib = pack_executable(xla_program(b"an executable" * 40), 3, Codec.ZLIB)
     with Store(source) as store:
@@ -400,7 +408,7 @@ def test_skip_incompatible(jcache: Jcache, target: Path, tmp_path: Path) -> None
 
 
 def test_over_the_cap(jcache: Jcache, archive: Path, target: Path) -> None:
-    """An import evicts nothing, and says when JAX's bound is exceeded."""
+    """An import evicts nothing, and reports it if JAX's bound is exceeded."""
     result = jcache("import", archive, "--root", target, env={"JAX_COMPILATION_CACHE_MAX_SIZE": "100"})
     assert result.code == 0 and "prune --max-size 100" in result.out
     assert len(keys(target / "executables")) == 4
@@ -419,7 +427,7 @@ def test_terminal(archive: Path) -> None:
 
 @pytest.mark.parametrize("what", ["absent", "", "directory", "text", "empty"])
 def test_no_archive(jcache: Jcache, tmp_path: Path, target: Path, what: str) -> None:
-    """What is no archive is refused in one sentence, and no root is made."""
+    """A file that is no archive is refused in one sentence, and no root is made."""
     (tmp_path / "directory").mkdir()
     (tmp_path / "text").write_text("hello" * 1000)
     (tmp_path / "empty").write_text("")
@@ -442,7 +450,7 @@ def test_nothing_of_a_cache(target: Path, files: dict[str, bytes]) -> None:
 
 
 def test_packed_anew(tmp_path: Path, target: Path) -> None:
-    """An archive whose members were packed again is taken as a tar, and what that loses is said, by exit code 3."""
+    """An archive whose members were packed again is imported as a tar; the message names what is lost, with exit 3."""
     raw = _raw(packed(populated(tmp_path / "source")))
     with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
         files = {info.name: _data(tar, info) for info in tar}
@@ -466,7 +474,7 @@ def _data(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
 
 
 def test_closed_input(target: Path) -> None:
-    """Where there is no standard input there is no archive."""
+    """A closed standard input is reported as a usage error."""
     result = call(["bash", "-c", f"'{sys.executable}' -m jcache import - --root '{target}' <&-"])
     assert result.code == 2 and len(result.err.splitlines()) == 1 and not target.exists()
 
@@ -484,7 +492,7 @@ def test_an_archive_signed_by_an_older_jcache(jcache: Jcache, target: Path) -> N
 
 
 def test_a_signature_without_openssh(jcache: Jcache, tmp_path: Path, target: Path) -> None:
-    """Where nothing can check signatures a signed archive is refused before a byte is written, and the way out told."""
+    """If no ssh-keygen is found, a signed archive is refused before a byte is written, and the message has a remedy."""
     for options in ((), ("--allowed-signers", SIGNED / "allowed_signers")):
         result = jcache("import", SIGNED / "archive.tar.zst", "--root", target, *options, env={"PATH": str(tmp_path)})
         assert result.code == 1 and len(result.err.splitlines()) == 1 and "install OpenSSH" in result.err
@@ -493,7 +501,7 @@ def test_a_signature_without_openssh(jcache: Jcache, tmp_path: Path, target: Pat
 
 @needs_openssh
 def test_signature(jcache: Jcache, tmp_path: Path, target: Path) -> None:
-    """Only what an allowed signer has signed passes; a touched payload is not published, by exit code 12."""
+    """Only entries that an allowed signer signed are imported; a changed payload is refused with exit 12."""
     for name in ("me", "stranger"):
         new_key(tmp_path / name)
     allowed = allowed_signers(tmp_path, f"me@example.org {public(tmp_path / 'me')}")
@@ -649,7 +657,7 @@ def test_truncated(jcache: Jcache, tmp_path: Path, target: Path, share: float) -
 
 
 def test_a_short_text_is_no_archive(target: Path) -> None:
-    """What a server says in place of an archive may be shorter than a tar's first header."""
+    """An error page of a server, shorter than a tar's header, is refused like any other text."""
     told = _import(b"<html>404 Not Found</html>", target)
     assert told.code == 1 and "ends after 26 bytes: it is truncated, or neither an archive of jcache nor" in told.err
 
@@ -687,7 +695,7 @@ def test_interrupted(jcache: Jcache, tmp_path: Path, target: Path, by: signal.Si
 
 
 def test_read_only(jcache: Jcache, archive: Path, tmp_path: Path) -> None:
-    """Where a root cannot be made, one sentence says so."""
+    """If a root cannot be made, one sentence says so."""
     blocked = tmp_path / "file"
     blocked.write_text("")
     result = jcache("import", archive, "--root", blocked / "below")
@@ -695,7 +703,7 @@ def test_read_only(jcache: Jcache, archive: Path, tmp_path: Path) -> None:
 
 
 def test_a_dry_run_tells_of_a_root_that_cannot_be_written(jcache: Jcache, archive: Path, tmp_path: Path) -> None:
-    """Where nothing could be stored, a dry run ends as the import would, in one sentence, for a tar as well."""
+    """If nothing could be stored, a dry run ends with the same sentence as the import, for a tar as well."""
     root, tar = create_root(tmp_path / "root"), tmp_path / "plain.tar"
     tar.write_bytes(tar_of({f"a/{key(77)}-cache": content(Kind.EXECUTABLES, key(77))}))
     with mounted_read_only(root.path):
@@ -707,7 +715,7 @@ def test_a_dry_run_tells_of_a_root_that_cannot_be_written(jcache: Jcache, archiv
 
 
 def test_source_is_unchanged(tmp_path: Path, target: Path) -> None:
-    """Neither end of a pipe changes an entry of the source."""
+    """A pipe changes no entry of the source."""
     source = populated(tmp_path / "source")
     before = tree(source.directory(Kind.EXECUTABLES))
     assert pipe(source.path, target).code == 0
@@ -722,7 +730,9 @@ def test_help(jcache: Jcache) -> None:
 
 @pytest.mark.parametrize("what", ["a link", "a link to nowhere", "a file", "the root a link to nowhere"])
 def test_what_is_in_the_place_of_a_directory(jcache: Jcache, tmp_path: Path, archive: Path, what: str) -> None:
-    """A dry run says so as the import does: neither follows it, and nothing changes."""
+    """A link or file in the place of a directory ends a dry run and an import; neither follows it or changes
+    anything.
+    """
     target, away = create_root(tmp_path / "target").path, tmp_path / "away"
     if what == "a link":
         away.mkdir()

@@ -1,10 +1,18 @@
 """`jcache info`."""
 
+import json
+import shutil
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from jcache.layout import TAG_TEXT
+from jcache.layout import TAG_TEXT, Kind
+from jcache.runs.log import Program, Recording
+from jcache.runs.report import report_of
+from jcache.store.ledger import Ledger
+from jcache.store.roots import create_root
 from tests.helpers.command_line import H200, LEGACY, Jcache, entry_files
 from tests.helpers.entries import copied
 
@@ -61,7 +69,7 @@ def test_a_mixed_directory_is_counted_part_by_part(jcache: Jcache, cache: Path) 
 
 
 def test_the_table_fits_eighty_columns(jcache: Jcache, cache: Path) -> None:
-    """Nothing that people read is wider than 80 columns, and nothing of it is cut."""
+    """No line for people is wider than 80 columns, and nothing in it is cut."""
     (cache / "notes.txt").write_bytes(b"x")
     shown = jcache("info", "--root", cache, cwd=cache.parent).out
     lines = shown.replace(str(cache), "ROOT").splitlines()
@@ -93,7 +101,7 @@ def test_the_environment_names_the_root(jcache: Jcache, jax_cache: Path, variabl
 
 
 def test_root_comes_before_jcache_dir_before_jax(jcache: Jcache, jax_cache: Path, bounded_cache: Path) -> None:
-    """--root wins over $JCACHE_DIR, and that over $JAX_COMPILATION_CACHE_DIR."""
+    """--root comes before $JCACHE_DIR, and that before $JAX_COMPILATION_CACHE_DIR."""
     env = {"JCACHE_DIR": str(jax_cache), "JAX_COMPILATION_CACHE_DIR": "/nowhere"}
     assert jcache("info", "--json", env=env).json["root"] == str(jax_cache)
     assert jcache("info", "--json", "--root", bounded_cache, env=env).json["root"] == str(bounded_cache)
@@ -107,7 +115,7 @@ def test_home_is_expanded(jcache: Jcache, jax_cache: Path) -> None:
 
 
 def test_the_default_root_is_in_the_users_cache_directory(jcache: Jcache, tmp_path: Path) -> None:
-    """Without anything else the root is jcache in the user's cache directory; where there is none, exit 10 says so."""
+    """Without any setting, the root is jcache in the user's cache directory; if it is missing, the exit code is 10."""
     result = jcache("info", env={"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "xdg")})
     assert result.code == 10
     assert str(tmp_path / "xdg" / "jcache") in result.err
@@ -120,7 +128,7 @@ def test_quiet_prints_one_number(jcache: Jcache, jax_cache: Path) -> None:
 
 
 def test_the_one_cache_there_is(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """With nothing but the root in the user's cache directory, that one is shown as if it were named."""
+    """If the root in the user's cache directory is the only cache, it is shown as if it were named."""
     default = tmp_path / "home" / ".cache" / "jcache"
     copied(cache, default)
     (tmp_path / "home" / ".jax_cache").mkdir()  # which holds none
@@ -132,7 +140,7 @@ def test_the_one_cache_there_is(cache: Path, tmp_path: Path, jcache: Jcache) -> 
 
 
 def test_one_cache_elsewhere(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """A cache that nobody has named is found, and the command that looks into it works as it is printed."""
+    """A cache in a usual place is found, and the printed command shows it."""
     copied(cache, tmp_path / "home" / ".jax_cache")
     env = {"HOME": str(tmp_path / "home")}
     result = jcache("info", env=env)
@@ -140,8 +148,24 @@ def test_one_cache_elsewhere(cache: Path, tmp_path: Path, jcache: Jcache) -> Non
     assert jcache("info", "-q", env=env).out == jcache("info", "--root", "~/.jax_cache", "-q", env=env).out
 
 
+def test_a_root_is_listed_once(cache: Path, tmp_path: Path, jcache: Jcache) -> None:
+    """A root whose runs name its directory of executables is listed once; another directory of a run is listed, too."""
+    root = create_root(tmp_path / "home" / ".cache" / "jcache")
+    shutil.copytree(cache, root.directory(Kind.EXECUTABLES), dirs_exist_ok=True, symlinks=True)
+    recording = Recording()
+    recording.programs = [
+        Program("jit_f-1", "jit_f", "hit", None, 1.0, directory=str(directory))
+        for directory in (root.directory(Kind.EXECUTABLES), cache, tmp_path / "gone")
+    ]
+    report = report_of([recording], run_id="one", command=["train.py"], started_ns=1, seconds=1.0)
+    with closing(Ledger(root.ledger)) as ledger:
+        ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json()))
+    found = jcache("info", "--all", "--json", env={"HOME": str(tmp_path / "home")}).json["caches"]
+    assert sorted(one["root"] for one in found) == sorted(map(str, (root.path, cache)))
+
+
 def test_no_cache_at_all(tmp_path: Path, jcache: Jcache) -> None:
-    """Where there is none, that is said, and exit code 10 tells scripts."""
+    """Without any cache, a sentence says so, and the exit code is 10."""
     for words in (["info"], ["info", "--all"], ["info", "--all", "--json"]):
         result = jcache(*words, env={"HOME": str(tmp_path)})
         assert result.code == 10 and not result.out and "There is no cache" in result.err
@@ -156,3 +180,27 @@ def test_what_is_wrong_with_one_is_told(cache: Path, tmp_path: Path, jcache: Jca
     (odd / "executables").symlink_to(cache)
     result = jcache("info", "--all", env={"HOME": str(tmp_path / "home")})
     assert result.code == 0 and "in 2 caches" in result.out and "is a symbolic link" in result.err
+
+
+@pytest.mark.jax
+def test_an_empty_root_names_jaxs_threshold(jcache: Jcache, tmp_path: Path) -> None:
+    """`info` says why nothing may be stored, and how many compilations of the last run were too fast."""
+    root = tmp_path / "root"
+    env = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1000"}
+    assert jcache("run", "--root", root, "--", sys.executable, "-c", "print(1)").code == 0
+    note = jcache("info", "--root", root, "--json").json["note"]
+    assert "stores only programs that take over 1 s to compile" in note and "last run" not in note
+    program = "import jax; jax.jit(lambda x: x + 1)(1.0)"
+    assert jcache("run", "--root", root, "--", sys.executable, "-c", program, env=env).code == 0
+    report = jcache("stats", "--run", "last", "--root", root, "--json").json["runs"][0]
+    note = jcache("info", "--root", root, "--json").json["note"]
+    assert report["not_stored"] >= 1
+    assert f": {report['not_stored']} of the {report['not_stored']} compilations of the last run took less;" in note
+    assert note in jcache("info", "--root", root).out
+
+
+def test_an_empty_directory_names_jaxs_threshold(jcache: Jcache, tmp_path: Path) -> None:
+    """A directory that JAX was given and that stayed empty is no cache yet, and the message says why it may be."""
+    (tmp_path / "empty").mkdir()
+    result = jcache("info", "--root", tmp_path / "empty")
+    assert result.code == 10 and "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" in result.err

@@ -21,7 +21,7 @@ def test_ls_json_describes_every_entry(jcache: Jcache, jax_cache: Path) -> None:
     """`ls --json` gives key, kind, name, bytes, recency, seconds and pin of each entry."""
     listed = jcache("ls", "--root", jax_cache, "--json").json
     sizes = entry_files(jax_cache)
-    assert listed["schema_version"] == 1
+    assert listed["schema_version"] == 2
     assert {e["key"] + "-cache": e["bytes"] for e in listed["entries"]} == sizes
     for entry in listed["entries"]:
         assert entry["kind"] == "executables"
@@ -44,13 +44,13 @@ def test_ls_sorts_alike_with_and_without_limit(jcache: Jcache, jax_cache: Path, 
 
 
 def test_ls_sorts_by_size_largest_first(jcache: Jcache, jax_cache: Path) -> None:
-    """Sizes descend unless told otherwise."""
+    """Sizes descend unless a direction is given."""
     sizes = [e["bytes"] for e in jcache("ls", "--json", "--root", jax_cache, "--sort", "size").json["entries"]]
     assert sizes == sorted(sizes, reverse=True)
 
 
 def test_ls_filters_are_all_to_hold(jcache: Jcache, jax_cache: Path) -> None:
-    """Several filters select what satisfies each of them."""
+    """Several filters select the entries that match all of them."""
     sizes = entry_files(jax_cache)
     limit = sorted(sizes.values())[len(sizes) // 2]
     arguments = [
@@ -68,13 +68,13 @@ def test_ls_filters_are_all_to_hold(jcache: Jcache, jax_cache: Path) -> None:
 
 
 def test_ls_without_a_match_says_so_on_stderr(jcache: Jcache, jax_cache: Path) -> None:
-    """No entries is no failure, and no data."""
+    """A list without entries is a success, with a message on stderr."""
     result = jcache("ls", "--root", jax_cache, "--kind", "graphs")
     assert (result.code, result.out) == (0, "") and "No entries" in result.err
 
 
 def test_show_takes_any_unambiguous_prefix(jcache: Jcache, jax_cache: Path) -> None:
-    """A key, its beginning, or the beginning of its hash stand for the entry."""
+    """A key, its beginning, or the beginning of its hash identifies the entry."""
     key = next(k for k in keys(jax_cache) if k.startswith("jit_train-"))
     for prefix in (key, "jit_train", "jit_train-", key[:-50], key[len("jit_train-") :][:12]):
         assert jcache("show", prefix, "--root", jax_cache, "--json").json["key"] == key
@@ -96,7 +96,7 @@ def test_show_tells_what_the_entry_holds(jcache: Jcache, jax_cache: Path) -> Non
 
 
 def test_show_of_a_gpu_entry(jcache: Jcache, tmp_path: Path) -> None:
-    """A GPU entry shows platform, compute capability and toolkit; what it does not tell is null."""
+    """`show` of a GPU entry prints platform, compute capability and toolkit; unknown facts are null."""
     for key in keys(H200):
         content = jcache("show", key, "--root", H200, "--json").json["content"]
         assert content["platform"] == "cuda" and content["compute_capability"] == "9.0"
@@ -106,7 +106,7 @@ def test_show_of_a_gpu_entry(jcache: Jcache, tmp_path: Path) -> None:
 
 
 def test_show_refuses_what_is_ambiguous_or_unknown(jcache: Jcache, jax_cache: Path) -> None:
-    """A prefix of several entries, or of none, is an error that says which."""
+    """A prefix of several entries, or of none, is an error that names the entries."""
     ambiguous = jcache("show", "jit_", "--root", jax_cache)
     assert ambiguous.code == 1 and "stands for" in ambiguous.err
     unknown = jcache("show", "jit_nothing", "--root", jax_cache)
@@ -122,7 +122,7 @@ def test_show_of_damage_says_what_is_wrong(jcache: Jcache, cache: Path) -> None:
 
 
 def test_show_tells_a_digest_that_is_not_the_recorded_one(jcache: Jcache, tmp_path: Path) -> None:
-    """Bytes that changed since they were recorded are told, however well they still decompress."""
+    """`show` reports bytes that differ from the recorded digest, even if they decompress."""
     program = ["-c", "import jax; jax.jit(jax.numpy.sin)(1.0)"]
     jcache("run", "-q", "--root", tmp_path / "root", "--", sys.executable, *program)
     path = next((tmp_path / "root" / "executables").glob("jit_sin-*-cache"))
@@ -143,14 +143,14 @@ def test_du_adds_up(jcache: Jcache, jax_cache: Path, by: str, name: str) -> None
 
 
 def test_du_by_device_reads_the_entries(jcache: Jcache) -> None:
-    """By device, the entries themselves tell."""
+    """`du --by device` reads the devices from the entries."""
     groups = jcache("du", "--root", H200, "--by", "device", "--json").json["groups"]
     assert [group["name"] for group in groups] == ["cuda 9.0"]
 
 
 @pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.NONE])
 def test_show_measures_what_is_stored(jcache: Jcache, native: Root, codec: Codec) -> None:
-    """Of a trace the uncompressed size is that of the whole entry: most of it is the header, as it is."""
+    """The uncompressed size of a trace is that of the whole entry, of which the header is the larger part."""
     name = key_of(1, "step")
     data = sealed(name, bytes(50_000), codec)
     add(native.directory(Kind.TRACES), name, data)
@@ -164,7 +164,7 @@ def test_show_measures_what_is_stored(jcache: Jcache, native: Root, codec: Codec
 
 @pytest.mark.parametrize("claimed", [0, 49_999, 1 << 40])
 def test_show_believes_no_header(jcache: Jcache, native: Root, claimed: int) -> None:
-    """A header that is sealed and says another size than the payload has is damage, and no size is shown."""
+    """A sealed header with a wrong size of the payload is damage, and no size is shown."""
     name = key_of(1, "step")
     with pytest.MonkeyPatch.context() as patch:
         real = envelope._length

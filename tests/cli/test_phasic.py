@@ -62,7 +62,7 @@ def test_programs_of_jaxs_do_not_go_there(home: Path, jcache: Jcache) -> None:
 
 
 def test_a_stream_goes_to_another_home(home: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """Names and bytes are the same over there; pickles come only if they are asked for."""
+    """A stream keeps names and bytes in another home; pickles are imported only on request."""
     root, other = home / ".phasic_cache", tmp_path / "other"
     other.mkdir()
     archive = tmp_path / "p.jca"
@@ -81,7 +81,7 @@ def test_a_stream_goes_to_another_home(home: Path, tmp_path: Path, jcache: Jcach
 
 
 def test_a_stream_for_several_places(home: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """Where phasic looks for its files in two places, the one that is meant has to be named."""
+    """If phasic looks for its files in two places, the user must name one."""
     archive, elsewhere = tmp_path / "p.jca", tmp_path / "elsewhere"
     assert jcache("export", "--root", home / ".phasic_cache", "-o", archive, env=at(home)).code == 0
     env = at(tmp_path) | {"PHASIC_CACHE_DIR": str(elsewhere)}
@@ -92,7 +92,9 @@ def test_a_stream_for_several_places(home: Path, tmp_path: Path, jcache: Jcache)
 
 
 def test_caches_of_two_programs_do_not_mix(home: Path, cache: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """A stream of phasic's is no JAX cache, nor the other way round: one sentence, exit 2, nothing changed."""
+    """A stream of phasic's cache is not imported into a JAX cache, nor the reverse: one sentence, exit 2,
+    nothing changed.
+    """
     root, phasics, jaxs = home / ".phasic_cache", tmp_path / "p.jca", tmp_path / "j.jca"
     assert jcache("export", "--root", root, "-o", phasics, env=at(home)).code == 0
     assert jcache("export", "--root", cache, "-o", jaxs, env=at(home)).code == 0
@@ -114,7 +116,7 @@ def test_a_pipe_brings_two_homes_together(home: Path, tmp_path: Path, jcache: Jc
 
 
 def test_what_is_hostile_is_not_imported(home: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """Whoever wrote the manifest may have written the digests as well: content is checked, and refused by its entry."""
+    """A manifest may list digests of hostile content, so content is checked, and refused entry by entry."""
     hostile = {
         TRACE: b"\x80\x05\x8c\x02os\x94\x8c\x06system\x94\x93\x8c\x0atouch ownd\x85R.",
         GRAPH: json.dumps(
@@ -131,7 +133,7 @@ def test_what_is_hostile_is_not_imported(home: Path, tmp_path: Path, jcache: Jca
 
 
 def test_a_tar_of_phasics_is_taken(home: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """What people have packed by hand goes into a cache of phasic's, checked; into no other root."""
+    """A tar that was packed by hand is checked and imported into phasic's cache, and into no other root."""
     (home / ".phasic_cache" / "notes.txt").write_text("foreign")
     archive, other = tmp_path / "home.tar.gz", tmp_path / "other" / ".phasic_cache"
     subprocess.run(["tar", "-czf", archive, "-C", home.parent, "home"], check=True)
@@ -147,7 +149,7 @@ def test_a_tar_of_phasics_is_taken(home: Path, tmp_path: Path, jcache: Jcache) -
 
 @pytest.mark.parametrize("how", ["up", "link", "hostile"])
 def test_a_hostile_tar_of_phasics_is_refused(how: str, home: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """Ways out of the directory and links are refused as a whole, what is damaged by its entry; nothing comes."""
+    """Paths out of the directory and links refuse the whole tar; damage refuses one entry."""
     import tarfile
     from io import BytesIO
 
@@ -165,7 +167,7 @@ def test_a_hostile_tar_of_phasics_is_refused(how: str, home: Path, tmp_path: Pat
 
 
 def test_info_without_a_root_shows_every_cache(home: Path, cache: Path, jcache: Jcache) -> None:
-    """A line for each, the totals, and the command that looks into it; as JSON as well."""
+    """`info` prints one line for each cache, the totals and the command that shows it; as JSON as well."""
     shutil.copytree(cache, home / ".jax_cache")
     (home / ".triton" / "cache").mkdir(parents=True)
     (home / ".triton" / "cache" / "kernel.cubin").write_bytes(b"x" * 1000)
@@ -195,7 +197,7 @@ def test_a_linked_triton_cache_is_counted_where_it_lies(home: Path, tmp_path: Pa
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="no permission hinders root")
 def test_a_cache_that_cannot_be_read_is_shown_as_such(home: Path, jcache: Jcache) -> None:
-    """Nobody knows what is in it, and that is said."""
+    """A directory that cannot be read is listed, and the message says that its content is unknown."""
     (home / ".phasic_cache").chmod(0)
     (one,) = jcache("info", "--json", env=at(home)).json["caches"]
     (home / ".phasic_cache").chmod(0o755)
@@ -215,7 +217,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def run_phasic(home: Path) -> dict[str, Any]:
-    """What a phasic process says; it has nothing to complain of."""
+    """Return the output of a phasic process, which must print no warning."""
     done = subprocess.run(phasic_at(home), env=environment(home), capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0 and not done.stderr, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
@@ -223,7 +225,7 @@ def run_phasic(home: Path) -> dict[str, Any]:
 
 
 def stamps(home: Path) -> dict[str, tuple[int, int]]:
-    """By what a file is known to be the very one that was there before."""
+    """Return the stamps by which unchanged files are recognised."""
     root = home / ".phasic_cache"
     files = [path for path in root.rglob("*") if path.is_file()]
     return {str(path.relative_to(root)): (path.stat().st_ino, path.stat().st_mtime_ns) for path in files}
@@ -231,7 +233,7 @@ def stamps(home: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A home that a phasic process has filled, and what it said; not to be changed."""
+    """Return a home that a phasic process has filled, and its output; tests must not change it."""
     home = tmp_path_factory.mktemp("phasic") / "home"
     said = run_phasic(home)
     assert said["time"] == pytest.approx(2 * (1 - 1 / SAMPLES) / 2.0)
@@ -242,7 +244,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
 def test_phasic_hits_what_came_and_makes_what_went(
     filled: tuple[Path, dict[str, Any]], tmp_path: Path, jcache: Jcache
 ) -> None:
-    """After import into another home everything is hit; what prune or clear takes is made again, the rest hit."""
+    """After an import into another home, phasic hits every file; files that prune or clear removes are made again."""
     home, said = filled
     there = tmp_path / "there"
     there.mkdir()
@@ -319,5 +321,5 @@ def test_a_changed_number_is_found_before_phasic_believes_it(
 
 
 def test_the_file_of_a_key(home: Path) -> None:
-    """What the tests call a key is one of phasic's files."""
+    """Return the phasic file that stands for a key of the tests."""
     assert all(place(home / ".phasic_cache", key).is_file() for key in KEYS)

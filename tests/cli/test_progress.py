@@ -11,7 +11,7 @@ from jcache.cli import progress
 def test_items_pass_through_with_a_bar_that_counts_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On a terminal the bar says what is done, and how many of how many are; the items are the same."""
+    """On a terminal, the bar shows the action and the count, and the items pass unchanged."""
     monkeypatch.setattr(progress, "_may_draw", lambda: True)
     monkeypatch.setattr(progress, "_APPEARS_AFTER_S", -1.0)
     monkeypatch.setenv("FORCE_COLOR", "1")

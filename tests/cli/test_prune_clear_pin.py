@@ -38,7 +38,7 @@ def spread_recency(cache: Path) -> list[str]:
 
 
 def test_lru_victims_are_the_least_recently_used_prefix(jcache: Jcache, cache: Path) -> None:
-    """Over a bound, exactly so many of the least recently used entries go as the bound asks for."""
+    """Over a bound, exactly the necessary number of least recently used entries is removed."""
     order = spread_recency(cache)
     sizes = entry_files(cache)
     bound = sum(sizes.values()) // 2
@@ -51,7 +51,7 @@ def test_lru_victims_are_the_least_recently_used_prefix(jcache: Jcache, cache: P
 
 @pytest.mark.parametrize("policy", POLICIES, ids=" ".join)
 def test_a_dry_run_prints_the_plan_that_is_then_executed(jcache: Jcache, cache: Path, policy: list[str]) -> None:
-    """`--dry-run` changes nothing and names exactly what the real run removes; planning again finds nothing."""
+    """`--dry-run` changes nothing and lists exactly the entries that the real run removes; a second plan is empty."""
     spread_recency(cache)
     (cache / ("jit_old-" + "0" * 64)).write_bytes(LEGACY)
     before = sorted(p.name for p in cache.iterdir())
@@ -69,7 +69,7 @@ def test_a_dry_run_prints_the_plan_that_is_then_executed(jcache: Jcache, cache: 
 
 
 def test_prune_says_what_it_kept_and_why(jcache: Jcache, cache: Path) -> None:
-    """The report counts what went, what stayed, and the reason of each."""
+    """The report counts removed and kept entries, with the reasons."""
     jcache("pin", "jit_train", "--root", cache)
     out = jcache("prune", "--root", cache, "--max-entries", "4").out
     assert "Removed" in out and "over the bound" in out
@@ -78,7 +78,7 @@ def test_prune_says_what_it_kept_and_why(jcache: Jcache, cache: Path) -> None:
 
 
 def test_nothing_but_entries_and_sidecars_is_removed(jcache: Jcache, cache: Path) -> None:
-    """Foreign files, directories and XLA's caches outlive everything but --xla, which takes XLA's alone."""
+    """Foreign files, directories and XLA's caches stay, except that --xla removes XLA's."""
     foreign = ["notes.txt", "model-cache", "x-cache/inner", "jit_a-" + "g" * 64 + "-cache"]
     for name in [*foreign, "xla_gpu_kernel_cache_file", "xla_gpu_per_fusion_autotune_cache_dir/h/a.pb"]:
         path = cache / name
@@ -102,7 +102,7 @@ def test_clear_needs_yes_where_nobody_can_be_asked(jcache: Jcache, cache: Path) 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 1, True), ("\n", 1, True), ("y\n", 0, False)])
 def test_clear_asks_on_a_terminal(cache: Path, answer: str, code: int, left: bool) -> None:
-    """On a terminal it asks, and anything but yes is no."""
+    """On a terminal, clear asks, and any answer but yes means no."""
     primary, secondary = pty.openpty()
     command = [sys.executable, "-m", "jcache", "clear", "--root", str(cache)]
     process = subprocess.Popen(command, stdin=secondary, stdout=secondary, stderr=secondary, env=clean_environment())
@@ -117,7 +117,7 @@ def test_clear_asks_on_a_terminal(cache: Path, answer: str, code: int, left: boo
 
 
 def test_clear_takes_a_kind(jcache: Jcache, cache: Path) -> None:
-    """A kind limits what is cleared."""
+    """A kind limits which entries are cleared."""
     before = keys(cache)
     assert jcache("clear", "traces", "graphs", "--yes", "--root", cache).code == 0
     assert keys(cache) == before
@@ -126,7 +126,7 @@ def test_clear_takes_a_kind(jcache: Jcache, cache: Path) -> None:
 
 
 def test_pins_outlive_prune_and_clear_until_unpinned(jcache: Jcache, cache: Path) -> None:
-    """What is pinned stays; ls and show say so; unpinned, it goes."""
+    """Pinned entries stay, and ls and show say so; once unpinned, they are removed."""
     key = next(k for k in keys(cache) if k.startswith("jit_train-"))
     assert jcache("pin", "jit_train", "--root", cache).out.split() == ["pinned", key]
     before = keys(cache)
@@ -143,7 +143,7 @@ def test_pins_outlive_prune_and_clear_until_unpinned(jcache: Jcache, cache: Path
 
 
 def test_a_pin_is_unpinned_whose_entry_is_gone(jcache: Jcache, cache: Path) -> None:
-    """By its key or the beginning of it; such pins are not counted as entries, and others are told apart."""
+    """A pin whose entry is gone is unpinned by a prefix of its key; such pins do not count as entries."""
     key = next(k for k in keys(cache) if k.startswith("jit_train-"))
     for prefix in (key, "jit_train", key.partition("-")[2][:12]):
         (cache / f"{key}-cache").touch()
@@ -159,7 +159,7 @@ def test_a_pin_is_unpinned_whose_entry_is_gone(jcache: Jcache, cache: Path) -> N
 
 
 def test_what_is_not_known_to_be_pinned_is_said(jcache: Jcache, cache: Path) -> None:
-    """`show`, `ls`, `info` and `verify` say that it is unknown, and not that nothing is pinned or that all is well."""
+    """If pins are unknown, `show`, `ls`, `info` and `verify` say so, and not that nothing is pinned."""
     jcache("pin", "jit_train", "--root", cache)
     shutil.rmtree(cache / ".jcache" / "pins")  # as if an older jcache had pinned it
     (cache / ".jcache" / "ledger.sqlite3").write_bytes(b"damaged" * 1000)

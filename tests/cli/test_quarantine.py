@@ -55,7 +55,7 @@ def test_list(jcache: Jcache, root: Path) -> None:
 
 
 def test_an_empty_quarantine(jcache: Jcache, cache: Path) -> None:
-    """It is said, nothing is made for it, and restoring or dropping all of nothing is done at once."""
+    """An empty quarantine is reported without making it, and restoring or dropping all succeeds."""
     before = tree(cache)
     assert jcache("quarantine", "--root", cache).out == "Nothing is in quarantine\n"
     assert jcache("quarantine", "--json", "--root", cache).json["quarantine"] == []
@@ -79,7 +79,9 @@ def test_restore(jcache: Jcache, root: Path, by: str) -> None:
 
 
 def test_restore_does_not_overwrite(jcache: Jcache, root: Path) -> None:
-    """If JAX has written one of them anew, the others are restored and the exit code is 3; alone it is 1."""
+    """If JAX has written one entry again, the others are restored with exit 3; if it is the only one, the
+    exit code is 1.
+    """
     add(root, key(1), SOUND, written_ns=OLD)
     result = jcache("quarantine", "restore", *map(key, (1, 2, 3)), "--root", root)
     assert result.code == 3 and result.out.count("restored") == 2
@@ -91,7 +93,7 @@ def test_restore_does_not_overwrite(jcache: Jcache, root: Path) -> None:
 
 @pytest.mark.parametrize("which", [("--all",), ("--older-than", "0s")], ids=" ".join)
 def test_what_is_damaged_is_put_back_by_name_only(jcache: Jcache, root: Path, which: tuple[str, ...]) -> None:
-    """--all puts back what is sound, and names the command that puts back what is damaged, with a warning."""
+    """--all restores sound entries, and names the command that restores a damaged one, with a warning."""
     add(root, key(4), SOUND, used_ns=OLD, written_ns=OLD)
     quarantine = Quarantine(Root(root, plain=True))
     for number, data in ((4, SOUND), (5, TORN)):  # what was replaced may be damaged as well
@@ -115,7 +117,7 @@ def test_what_is_damaged_is_put_back_by_name_only(jcache: Jcache, root: Path, wh
 
 
 def test_the_size_is_the_file_s(jcache: Jcache, root: Path) -> None:
-    """And not the one on record, which somebody may have changed, or the file since."""
+    """The printed size is that of the file, not the recorded one."""
     place = root / ".jcache" / "quarantine"
     (record,) = [path for path in place.glob("*.json") if key(1) in path.read_text()]
     record.with_suffix(".entry").write_bytes(b"x" * 2048)
@@ -125,7 +127,7 @@ def test_the_size_is_the_file_s(jcache: Jcache, root: Path) -> None:
 
 
 def test_drop(jcache: Jcache, root: Path) -> None:
-    """What is dropped is gone for good; entries in the cache are not touched."""
+    """A dropped entry is removed for good; entries in the cache stay."""
     before = {path: what for path, what in tree(root).items() if "/.jcache" not in path}
     value = jcache("quarantine", "drop", key(1), key(1)[:15], "--json", "--root", root).json
     assert [record["key"] for record in value["dropped"]] == [key(1)]
@@ -152,7 +154,7 @@ def test_drop(jcache: Jcache, root: Path) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_input(jcache: Jcache, root: Path, arguments: list[str], code: int, says: str) -> None:
-    """One sentence, and nothing is restored or dropped."""
+    """Bad arguments are one sentence, and nothing is restored or dropped."""
     before = tree(root)
     result = jcache("quarantine", *arguments, "--root", root)
     assert (result.code, result.out, len(result.err.splitlines())) == (code, "", 1) and says in result.err
@@ -175,7 +177,7 @@ def test_a_held_lock(jcache: Jcache, root: Path) -> None:
 
 
 def test_a_read_only_root(root: Path) -> None:
-    """It can be listed; restoring and dropping say why not, and nothing is lost."""
+    """A quarantine in a read-only root can be listed; restoring and dropping say why they fail, and nothing is lost."""
 
     def content(path: Path) -> dict[str, tuple[int, int, bytes]]:  # without times: old filelock truncates what it locks
         return {name: (mode, inode, data) for name, (mode, inode, _, data) in tree(path).items()}

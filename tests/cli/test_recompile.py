@@ -1,4 +1,4 @@
-"""`jcache import --recompile` as a command: traces that came without executables that fit start warm all the same."""
+"""`jcache import --recompile`: traces without matching executables start warm."""
 
 import json
 import os
@@ -42,7 +42,7 @@ print(json.dumps([[one.key for one in asked if one.outcome != "hit"], values]))
 
 
 class Ran(NamedTuple):
-    """What a run of the program did: how often it traced, which executables it compiled, and its results."""
+    """The result of a run of the program: its number of traces, its compiled executables, and its results."""
 
     traced: int
     compiled: list[str]
@@ -99,7 +99,7 @@ def test_what_was_compiled_otherwise_is_compiled_for_this_machine(
 
 
 def test_devices_that_are_not_here(jcache: Jcache, program: Program, tmp_path: Path) -> None:
-    """What was traced where there are more devices is told of, and is no failure."""
+    """A trace for more devices than there are is reported, and is no failure."""
     program(tmp_path / "there", TWO)
     done = jcache("import", shipped(jcache, tmp_path, "--kind", "traces"), "--root", tmp_path / "here", "--recompile")
     assert done.code == 0 and "2 unusable here" in done.out, done.out
@@ -107,7 +107,7 @@ def test_devices_that_are_not_here(jcache: Jcache, program: Program, tmp_path: P
 
 
 def rewritten(root: Path, change: Callable[[EnvelopeHeader, bytes], tuple[EnvelopeHeader, bytes]]) -> None:
-    """Seals the traces of a root anew, as somebody else might have made them."""
+    """Seal the traces of a root again, as another program might write them."""
     with Store(open_root(root)) as store:
         directory = store.root.directory(Kind.TRACES)
         for entry in store.entries([Kind.TRACES]):
@@ -123,7 +123,7 @@ def rewritten(root: Path, change: Callable[[EnvelopeHeader, bytes], tuple[Envelo
 
 
 def test_another_jax_and_a_program_that_cannot_be_read(jcache: Jcache, program: Program, tmp_path: Path) -> None:
-    """Traces of another jax are of no use here; what XLA refuses is a failure, named, and exit code 3."""
+    """Traces of another jax are unusable here; a program that XLA refuses is a named failure, with exit 3."""
     program(tmp_path / "there", {})
 
     def of_another_jax(header: EnvelopeHeader, payload: bytes) -> tuple[EnvelopeHeader, bytes]:
@@ -143,7 +143,7 @@ def test_another_jax_and_a_program_that_cannot_be_read(jcache: Jcache, program: 
 
 
 def test_without_jax_nothing_is_compiled(jcache: Jcache, program: Program, tmp_path: Path) -> None:
-    """Where JAX cannot be started, that is said; the entries are there, and exit code 3 says that it is not all."""
+    """Without JAX, the entries are imported, a sentence says that nothing was compiled, and the exit code is 3."""
     program(tmp_path / "there", {})
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexit 1\n")

@@ -1,4 +1,4 @@
-"""`jcache run` as a command, and `jcache stats` of what it recorded."""
+"""`jcache run`, and `jcache stats` on its records."""
 
 import json
 import os
@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from jcache.runs.report import report_of
 from jcache.store.ledger import Ledger
 from jcache.store.roots import create_root
 from tests.helpers.command_line import PROGRAM, Jcache, call, clean_environment, entry_files, keys
+from tests.helpers.terminals import WIDTHS, Terminal
 from tests.helpers.waiting import LIMIT_S
 
 
@@ -55,7 +58,7 @@ def test_a_cold_and_a_warm_run(jcache: Jcache, root: Path) -> None:
 
 @pytest.mark.jax
 def test_the_root_is_made_and_marked(jcache: Jcache, root: Path) -> None:
-    """`run` makes a root that backup programs pass over, and nothing of ours lies among the executables."""
+    """`run` makes a root that backup programs skip, with no file of jcache among the executables."""
     jcache("run", "--root", root, "--", sys.executable, PROGRAM)
     assert (root / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
     assert {p.name[-6:] for p in (root / "executables").iterdir()} <= {"-cache", "-atime"}
@@ -64,7 +67,7 @@ def test_the_root_is_made_and_marked(jcache: Jcache, root: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.smoke
 def test_a_plain_jax_directory_stays_one(jcache: Jcache, cache: Path) -> None:
-    """Where JAX_COMPILATION_CACHE_DIR names the cache, its entries are hit and new ones lie beside them."""
+    """If JAX_COMPILATION_CACHE_DIR names the cache, its entries are hit and new ones are stored beside them."""
     before = len(entry_files(cache))
     env = {"JAX_COMPILATION_CACHE_DIR": str(cache)}
     result = jcache("run", "--", sys.executable, PROGRAM, env=env)
@@ -101,7 +104,7 @@ def test_the_report_is_written_as_json(jcache: Jcache, root: Path, tmp_path: Pat
 
 
 def test_a_program_without_jax_runs_just_the_same(jcache: Jcache, root: Path) -> None:
-    """stdin, stdout, stderr, arguments and exit code are the program's; the report says that no JAX was seen."""
+    """Streams, arguments and exit code are the program's; the report says that no JAX was used."""
     code = "import sys; sys.stdout.write(sys.stdin.read().upper()); sys.stderr.write(sys.argv[1]); sys.exit(7)"
     result = jcache("run", "--root", root, "--", sys.executable, "-c", code, "--root", stdin="text")
     assert result.code == 7 and result.out == "TEXT" and result.err.startswith("--root")
@@ -131,7 +134,7 @@ def test_signals_are_forwarded(root: Path) -> None:
 
 
 def test_a_root_is_not_made_among_other_files(jcache: Jcache, tmp_path: Path) -> None:
-    """`run` does not turn a directory of somebody's files into a cache."""
+    """`run` does not turn a directory with foreign files into a cache."""
     (tmp_path / "mine.txt").write_text("mine")
     result = jcache("run", "--root", tmp_path, "--", sys.executable, "-c", "print('ran')")
     assert result.code == 10 and result.out == ""
@@ -156,8 +159,8 @@ def test_stats_reads_running_and_older_reports(jcache: Jcache, tmp_path: Path) -
         ledger.add_run("older", 1, json.dumps(older))
     data = jcache("stats", "--root", root.path, "--json").json
     assert [(run["id"], run["exit_code"], run.get("notices")) for run in data["runs"]] == [
-        ("older", 0, None),
         ("running", None, ["a notice"]),
+        ("older", 0, None),
     ]
     assert data["totals"]["runs"] == 2
     shown = jcache("stats", "--root", root.path)
@@ -167,6 +170,94 @@ def test_stats_reads_running_and_older_reports(jcache: Jcache, tmp_path: Path) -
     last = jcache("stats", "--root", root.path, "--run", "last")
     assert "train.py" in last.out and "a notice" in last.err
     assert "notice" not in jcache("stats", "--root", root.path, "--run", "older").err
+
+
+def reports_of(*ages_d: float) -> list[dict[str, Any]]:
+    """Reports of runs that were started so many days ago, with 3 hits of 4 executables each, which saved 7 s."""
+    now = datetime.now(UTC)
+    report = report_of([], run_id="x", command=["train.py", "--lr", "3"], started_ns=2, seconds=1.0).to_json()
+    programs = [
+        {"key": f"jit_step-{number:064x}", "name": "step", "outcome": "hit" if number else "stored", "reason": None,
+         "seconds": 1.0, "jax_build_seconds": 3.0, "directory": None, "has_path_key": False}
+        for number in range(4)
+    ]  # fmt: skip
+    more = {"hits": 3, "stored": 1, "compile_seconds": 1.0, "retrieve_seconds": 2.0, "saved_seconds": 6.0}
+    report |= more | {"programs": programs}
+    starts = [(now - timedelta(days=age)).isoformat() for age in ages_d]
+    return [report | {"id": f"20261124T000000Z-run{n}", "started": start} for n, start in enumerate(starts)]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A root with runs of 30, 20, 10, 6, 2 and 1 days ago, and of now."""
+    root = create_root(tmp_path / "recorded")
+    with closing(Ledger(root.ledger)) as ledger:
+        for number, report in enumerate(reports_of(30, 20, 10, 6, 2, 1, 0)):
+            ledger.add_run(report["id"], number, json.dumps(report))
+    return root.path
+
+
+def test_what_the_cache_saved_this_week_is_one_line(jcache: Jcache, recorded: Path) -> None:
+    """`stats --since 7d -q` says how much was saved, of how much, and how many look-ups hit."""
+    said = jcache("stats", "--since", "7d", "-q", "--root", recorded).out
+    week = (datetime.now() - timedelta(days=7)).strftime("%Y-%m-%d")
+    assert re.fullmatch(
+        rf"4 runs since {week} \d\d:\d\d: saved 24\.0 s of 36\.0 s \(66 %\); 12 of 16 look-ups hit \(75 %\)\n", said
+    )
+    assert jcache("stats", "-q", "--root", recorded).out.startswith(
+        "7 runs: saved 42.0 s of 1 min 03 s (66 %); 21 of 28"
+    )
+    assert "No run has started since 2999-01-01" in jcache("stats", "--since", "2999-01-01", "--root", recorded).err
+
+
+def test_runs_are_listed_latest_first(jcache: Jcache, recorded: Path) -> None:
+    """With the date, and with how many of how many are shown; -v shows all."""
+    out = jcache("stats", "--limit", "3", "--root", recorded).out
+    assert re.findall(r"run\d", out) == ["run6", "run5", "run4"] and "last 3 of 7; -v shows all" in out
+    assert all(re.search(rf"{datetime.now() - timedelta(days=age):%m-%d} \d\d:\d\d +run\d", out) for age in (0, 1, 2))
+    everything = jcache("stats", "-v", "--limit", "3", "--root", recorded).out
+    assert len(re.findall(r"Z-run\d", everything)) == 7 and "shows all" not in everything
+
+
+@pytest.mark.parametrize("by", ["run", "day", "function"])
+def test_groups(jcache: Jcache, recorded: Path, by: str) -> None:
+    """Whatever the lines stand for, they add up to the total."""
+    data = jcache("stats", "--by", by, "--json", "--limit", "100", "--root", recorded).json
+    assert (data["by"], data["schema_version"], len(data["groups"])) == (by, 2, 1 if by == "function" else 7)
+    for field, total in (("hits", 21), ("requests", 28)):
+        assert sum(group["executables"][field] for group in data["groups"]) == total
+    assert sum(group["saved_seconds"] for group in data["groups"]) == data["totals"]["total_saved_seconds"] == 42.0
+    assert data["totals"]["hit_rate"] == {"count": 0.75, "seconds": 42.0 / 63.0}
+    assert f"\n{'started' if by == 'run' else by}" in "\n" + jcache("stats", "--by", by, "--root", recorded).out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--since", "yesterday"], "'yesterday' is not an age"),
+        (["--since", "5m"], "write 5min"),
+        (["--since", "2026-02-30"], "'2026-02-30' is not a date: write one such as 2026-11-24"),
+        (["--by", "week"], "'week' is no group of stats: choose from run, day, function."),
+        (["--limit", "all"], "'all' is not a whole number"),
+    ],
+)
+def test_wrong_values_of_stats(jcache: Jcache, recorded: Path, words: list[str], said: str) -> None:
+    """One sentence says what is wrong and what to write."""
+    result = jcache("stats", *words, "--root", recorded)
+    assert result.code == 2 and said in result.err and not result.out
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("by", ["run", "day", "function"])
+def test_stats_on_a_terminal(recorded: Path, columns: int, by: str) -> None:
+    """Dates, ids and numbers are whole at any width, and lines fit; a narrow terminal shows no commands."""
+    code, lines = Terminal("stats", "--by", by, "--root", recorded, columns=columns).finish()
+    assert code == 0 and max(map(len, lines)) <= columns
+    rows = [line for line in lines if re.search(r"(3 of 4|21 of 28) +\d", line)]
+    assert len(rows) == (1 if by == "function" else 7)
+    if by == "run":
+        assert all(re.match(rf"\d\d-\d\d \d\d:\d\d +run{6 - n} .*6\.00 s +66 %", row) for n, row in enumerate(rows))
+        assert all(("train.py" in row) is (columns > 60) for row in rows)
 
 
 OWN = """
@@ -180,14 +271,16 @@ print(float(jax.jit(lambda x: jnp.sin(x) * 2)(jnp.ones(3))[0]))
 
 @pytest.fixture
 def own(tmp_path: Path) -> list[object]:
-    """A program that sets a cache directory of its own, as a command."""
+    """Return the command of a program that sets its own cache directory."""
     (tmp_path / "own.py").write_text(OWN)
     return [sys.executable, tmp_path / "own.py", tmp_path / "its own"]
 
 
 @pytest.mark.jax
 def test_a_cache_directory_of_its_own_is_told(jcache: Jcache, root: Path, own: list[object], tmp_path: Path) -> None:
-    """What the program sets is named with the command that looks after it, though the root has all the same keys."""
+    """The report names the directory that the program sets, and a command for it, even if the root has the
+    same keys.
+    """
     again = ["run", "--root", root, "--", *own]
     first = jcache(*again)
     number, there = len(keys(tmp_path / "its own")), str(tmp_path / "its own")
@@ -225,7 +318,7 @@ def test_what_jax_uses_is_told_and_not_what_keys_are_there(
 
 @pytest.mark.jax
 def test_json_has_what_is_warned_of(jcache: Jcache, root: Path, own: list[object]) -> None:
-    """With --json stderr is the report alone, which has the notices; stdout is the program's."""
+    """With --json, stderr is only the report, which includes the notices; stdout is the program's."""
     done = jcache("run", "--json", "--root", root, "--", *own)
     (notice,) = json.loads(done.err)["notices"]
     assert "of its own" in notice and done.out == "1.6829419136047363\n"
@@ -253,7 +346,7 @@ def test_enable_checks_for_itself(jcache: Jcache, root: Path, launcher: list[str
 
 @pytest.mark.jax
 def test_a_cache_that_is_turned_off_is_told(jcache: Jcache, root: Path) -> None:
-    """The environment's word holds: nothing is stored, and the report says so with the variable."""
+    """If the environment turns the cache off, nothing is stored, and the report names the variable."""
     off = {"JAX_ENABLE_COMPILATION_CACHE": "0"}
     done = jcache("run", "--root", root, "--", sys.executable, PROGRAM, env=off)
     assert done.code == 0 and "JAX_ENABLE_COMPILATION_CACHE" in done.err and not keys(root / "executables")

@@ -28,7 +28,7 @@ def shell(command: str, **env: str) -> Result:
 @pytest.mark.parametrize("command", ["info", "ls", "ls -q", "du", "env", "stats", "completion bash", "--version"])
 @pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 def test_closed_streams(jax_cache: Path, command: str, streams: str) -> None:
-    """What is closed swallows everything, and is no failure."""
+    """A closed stream discards all output, and is no failure."""
     assert shell(f"{JCACHE} {command} {streams}", JCACHE_DIR=str(jax_cache)).code == 0
 
 
@@ -41,13 +41,13 @@ def test_output_that_cannot_be_written(jax_cache: Path, command: str) -> None:
 
 @pytest.mark.parametrize("streams", ["2>&-", ">&-", "<&- >&- 2>&-", "2>/dev/full"])
 def test_the_program_s_exit_code_outlives_our_streams(tmp_path: Path, streams: str) -> None:
-    """Whatever becomes of the report, `run` passes on the exit code."""
+    """Whatever happens to the report, `run` returns the program's exit code."""
     assert shell(f"{JCACHE} run --root '{tmp_path}/root' -- sh -c 'exit 4' {streams}").code == 4
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_narrow_encodings(jax_cache: Path, encoding: str) -> None:
-    """What an encoding lacks is written otherwise."""
+    """Characters that an encoding lacks are escaped."""
     for command in ("info", "ls", "du", "prune --keep-last 1 -n"):
         assert shell(f"{JCACHE} {command}", JCACHE_DIR=str(jax_cache), PYTHONIOENCODING=encoding).code == 0
 
@@ -79,7 +79,7 @@ def on_terminal(*arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("command", [["info"], ["ls"], ["ls", "-v"], ["du"], ["prune", "-n", "--keep-last", "0"]])
 def test_tables_keep_their_numbers_in_eighty_columns(jcache: Jcache, cache: Path, command: list[str]) -> None:
-    """On 80 columns long names are shortened, and no number, heading or word is."""
+    """On 80 columns, only long names are shortened, never a number or a heading."""
     long = cache / ("jit_" + "a_long_name_" * 14 + "-" + "a" * 64 + "-cache")
     long.write_bytes(next(cache.glob("jit_train-*-cache")).read_bytes())
     for i in range(3):
@@ -130,7 +130,7 @@ def test_run_goes_on_without_a_cache(jcache: Jcache, tmp_path: Path) -> None:
 
 
 def test_run_goes_on_without_a_place_to_record(tmp_path: Path) -> None:
-    """Where no temporary directory can be made, the program runs, has no cache, and is not reported on."""
+    """If no temporary directory can be made, the program runs without a cache and without a report."""
     tool = "import tempfile, sys; tempfile.tempdir = '/dev/null'; sys.argv[1:] = %r; import jcache.__main__"
     arguments = [
         "run",
@@ -149,14 +149,14 @@ def test_run_goes_on_without_a_place_to_record(tmp_path: Path) -> None:
 
 
 def test_run_tells_of_a_cache_of_the_program_s_own(jcache: Jcache, tmp_path: Path) -> None:
-    """A program that sets another directory itself is reported as such."""
+    """A program that sets another cache directory is reported."""
     code = "import sys, jax; jax.config.update('jax_compilation_cache_dir', sys.argv[1]); jax.jit(jax.numpy.sin)(1.0)"
     result = jcache("run", "--root", tmp_path / "root", "--", sys.executable, "-c", code, tmp_path / "own")
     assert result.code == 0 and "a cache directory of its own" in result.err
 
 
 def test_links_in_a_root_are_told_and_not_followed(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
-    """Executables behind a symbolic link are not administered, and that is said."""
+    """Executables behind a symbolic link are not read, and a warning says so."""
     root = tmp_path / "root"
     jcache("run", "-q", "--root", root, "--", "true")
     (root / "executables").rmdir()
@@ -178,7 +178,7 @@ with progress.Bar(sys.argv[1]) as bar:
 
 
 def test_one_bar_on_a_terminal() -> None:
-    """Of two processes on a terminal, as in a pipe, one shows a bar: the first, and the other once that has ended."""
+    """If two processes share a terminal, the first one draws its bar, and the other one after that."""
     primary, secondary = pty.openpty()
     env = clean_environment({"TERM": "xterm", "NO_COLOR": "1"})
     both = []

@@ -34,7 +34,7 @@ class Place:
         return result
 
     def report(self, *rows: str) -> Any:
-        """What `jcache run` reports of the program."""
+        """Return the report of `jcache run` on the program."""
         result = self.run(*rows)
         return Result(0, result.err[result.err.index("{") :], "").json
 
@@ -79,7 +79,7 @@ def counts(report: Any) -> tuple[int, ...]:
 
 @pytest.mark.smoke(since="0.6")
 def test_a_cold_and_a_warm_run(jcache: Jcache, filled: tuple[Place, Any], place: Place) -> None:
-    """Traces that are stored and served are counted, and why; what is served is a hit of executables as well."""
+    """Stored and served traces are counted with reasons; a served trace counts as a hit of executables as well."""
     cold, warm = filled[1], place.report()
     assert counts(cold) == (0, 2, 0, 0) and counts(warm) == (2, 0, 0, 0)
     assert cold["traces"]["reasons"] == {"stored": {f"step: {NEW}": 1, f"plain: {NEW}": 1}}
@@ -111,7 +111,7 @@ def test_the_report_for_people(place: Place) -> None:
 
 @pytest.mark.smoke(since="0.6")
 def test_a_miss_says_what_has_changed(place: Place) -> None:
-    """Other shapes and another content of a file are the reasons that are counted."""
+    """The counted reasons name changed shapes and changed files."""
     other = place.report("4")
     assert other["traces"]["reasons"] == {"stored": {"step: array x float32[8,3] → float32[4,3]": 1}}
     place.file.write_text("0.25")
@@ -144,7 +144,9 @@ ASKED = "import json; print(json.dumps(jcache.stats().traces.to_json()))"
 
 
 def test_what_is_not_served_is_told_in_the_program(jcache: Jcache, tmp_path: Path) -> None:
-    """Without `jcache run`, `jcache.stats()` and the ledger say what was left to jax.jit and what is not stored."""
+    """Without `jcache run`, `jcache.stats()` and the ledger list calls that were left to jax.jit, and those
+    that were not stored.
+    """
     root = tmp_path / "root"
     done = call([sys.executable, "-c", UNCACHED + ASKED, str(root)])
     assert done.code == 0, done.err
@@ -173,7 +175,7 @@ step(np.float32(1))
 
 
 def test_comparisons_are_counted(jcache: Jcache, tmp_path: Path) -> None:
-    """Starts that were traced to compare, and those that differ, which are right already."""
+    """Calls that were traced to compare are counted, and so are those that differed."""
 
     def run(limit: int) -> Any:
         program = [sys.executable, "-c", COMPARED, str(limit)]
@@ -193,7 +195,7 @@ def related(nodes: list[Any], name: str) -> list[Any]:
 
 
 def test_links_are_shown_from_each_of_them(jcache: Jcache, place: Place) -> None:
-    """From a graph, a trace, a program and an executable one sees all four, in a tree and as lists."""
+    """A graph, a trace, a program and an executable each show all four, as a tree and as lists."""
     (graph,) = keys(place.root / "graphs-v1")
     chain = [
         ("graph", graph),
@@ -215,7 +217,7 @@ def test_links_are_shown_from_each_of_them(jcache: Jcache, place: Place) -> None
 
 
 def test_what_is_missing_is_shown_and_verified(jcache: Jcache, place: Place) -> None:
-    """A trace whose executable has gone says what comes of that; it is no damage; and so it comes."""
+    """A trace without its executable is shown with the consequence, and is no damage, after an import as well."""
     executable = place.executables["jit_step"]
     for path in (place.root / "executables").glob(f"{executable}-*"):
         path.unlink()
@@ -234,7 +236,7 @@ def test_what_is_missing_is_shown_and_verified(jcache: Jcache, place: Place) -> 
 
 
 def test_links_that_go_round_are_drawn_once(jcache: Jcache, tmp_path: Path) -> None:
-    """Entries that name each other as parents, which no program writes, are shown all the same."""
+    """Entries that name each other as parents, which no program writes, are shown once."""
     from jcache.formats.envelope import Codec, seal
     from jcache.layout import Kind
     from jcache.store.roots import create_root
@@ -253,7 +255,7 @@ def test_links_that_go_round_are_drawn_once(jcache: Jcache, tmp_path: Path) -> N
 
 
 def test_a_hit_is_a_use_of_all_that_serves(place: Place) -> None:
-    """Of the trace, its program and its executable, and the trace does not look younger than its program."""
+    """A hit uses the trace, its program and its executable, so that none of them looks older than the others."""
     serving = [*(place.traces[name] for name in ("step", "step.stablehlo")), place.executables["jit_step"]]
     for key in serving:
         place.age(key)
@@ -266,7 +268,7 @@ def test_a_hit_is_a_use_of_all_that_serves(place: Place) -> None:
 
 @pytest.mark.smoke(since="0.6")
 def test_prune_keeps_traces_whole(jcache: Jcache, place: Place) -> None:
-    """To a number of entries: what the dry run announces is what happens, and what the next process meets."""
+    """A prune to a number of entries keeps traces complete, and does what the dry run announces."""
     for name in ("plain", "plain.stablehlo"):
         place.age(place.traces[name])
     place.age(place.executables["jit_plain"], 7200)
@@ -288,7 +290,7 @@ def test_prune_keeps_traces_whole(jcache: Jcache, place: Place) -> None:
 
 
 def test_a_pinned_trace_keeps_what_it_needs(jcache: Jcache, place: Place) -> None:
-    """Its program and its executable, of prune and of clear, and so the next process starts warm."""
+    """prune and clear keep the program and the executable of a pinned trace, so the next process starts warm."""
     step = place.traces["step"]
     jcache("pin", step, "--root", place.root)
     announced = jcache("prune", "--root", place.root, "--keep-last", "0", "--dry-run").out
@@ -302,7 +304,7 @@ def test_a_pinned_trace_keeps_what_it_needs(jcache: Jcache, place: Place) -> Non
 
 
 def test_programs_of_traces_that_have_gone(jcache: Jcache, place: Place) -> None:
-    """What a stale trace leaves behind is shown, noted, and goes with the next prune; the new one stays and serves."""
+    """Programs of a removed trace are shown, noted, and removed by the next prune; the new trace stays."""
     stray, first = place.traces["step.stablehlo"], place.run().out
     place.file.write_text("0.75")
     anew = place.run().out

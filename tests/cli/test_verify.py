@@ -1,4 +1,4 @@
-"""`jcache verify` as a user has it: what it prints, its exit codes, and JAX going on after a repair."""
+"""`jcache verify` as a user sees it: its output, its exit codes, and JAX after a repair."""
 
 import json
 import os
@@ -36,12 +36,12 @@ def damage(root: Path, number: int = 1, data: bytes = SOUND[:-5]) -> str:
 
 
 def unchanged(root: Path) -> dict[str, tuple[int, int, int, bytes]]:
-    """Everything below the root but what is jcache's own."""
+    """Return everything below the root except jcache's own files."""
     return {path: what for path, what in tree(root).items() if "/.jcache" not in path}
 
 
 def test_a_sound_cache_is_clean(jcache: Jcache, cache: Path) -> None:
-    """Exit 0, one line of what was checked, nothing on stderr; no byte, mode or time but `.jcache`'s changes."""
+    """A sound cache gives exit 0, one line, and nothing on stderr; nothing outside `.jcache` changes."""
     before, number = unchanged(cache), len(keys(cache))
     for _ in range(2):
         result = jcache("verify", "--root", cache)
@@ -63,7 +63,7 @@ def test_findings_are_a_table_and_the_next_command(jcache: Jcache, root: Path) -
 
 
 def test_how_much_is_printed(jcache: Jcache, root: Path) -> None:
-    """-q is the summary alone; -v has whole keys and every row, of which the table else shows forty."""
+    """-q prints only the summary; -v prints whole keys and every row, of which the table otherwise has forty."""
     for i in range(45):
         damage(root, 100 + i)
     (quiet,) = jcache("verify", "-q", "--root", root).out.splitlines()
@@ -74,7 +74,7 @@ def test_how_much_is_printed(jcache: Jcache, root: Path) -> None:
 
 
 def test_json(jcache: Jcache, root: Path) -> None:
-    """One document: counts and bytes as integers, each finding with everything that is known of it."""
+    """--json prints one document, with counts and bytes as integers, and every fact of each finding."""
     bad = damage(root)
     (root / key(99)).write_bytes(LEGACY)
     result = jcache("verify", "--json", "--root", root)
@@ -97,7 +97,7 @@ def test_json(jcache: Jcache, root: Path) -> None:
 
 
 def test_ndjson(jcache: Jcache, root: Path) -> None:
-    """A line for each finding and nothing else, so nothing at all for a clean cache."""
+    """--ndjson prints one line for each finding, and nothing for a clean cache."""
     assert jcache("verify", "--ndjson", "--root", root).out == ""
     bad = [damage(root, i) for i in range(3)]
     result = jcache("verify", "--ndjson", "--root", root)
@@ -106,7 +106,7 @@ def test_ndjson(jcache: Jcache, root: Path) -> None:
 
 
 def test_legacy_entries_are_no_failure(jcache: Jcache, root: Path) -> None:
-    """They are mentioned with the command that removes them, and the exit code is 0, whatever is inside."""
+    """Legacy entries are mentioned with the command that removes them, and the exit code is 0."""
     (root / key(99)).write_bytes(LEGACY[:-6])
     result = jcache("verify", "--root", root)
     assert result.code == 0 and "1 legacy" in result.out and "jcache prune --legacy" in result.out
@@ -114,7 +114,7 @@ def test_legacy_entries_are_no_failure(jcache: Jcache, root: Path) -> None:
 
 
 def test_quick(jcache: Jcache, root: Path) -> None:
-    """Without decompression a torn end is not seen on first sight; a changed digest, and what is no codec, are."""
+    """A quick check finds a wrong digest or codec, but not a torn end without a recorded digest."""
     damage(root)
     assert jcache("verify", "--quick", "--root", root).code == 0
     assert jcache("verify", "--root", root).code == 1
@@ -126,7 +126,7 @@ def test_quick(jcache: Jcache, root: Path) -> None:
 
 @pytest.mark.parametrize(("part", "runs"), [("1/7", 6), ("25%", 4), ("300", 12), ("10GiB", 1)])
 def test_parts_cover_everything(jcache: Jcache, root: Path, part: str, runs: int) -> None:
-    """The same command again and again checks every entry; how many it did not check is said."""
+    """Repeated runs with a subset check every entry, and each says how many it did not check."""
     size = len(SOUND)
     part = str(size) if part == "300" else part
     bad = damage(root)
@@ -141,7 +141,7 @@ def test_parts_cover_everything(jcache: Jcache, root: Path, part: str, runs: int
 
 
 def test_max_duration(jcache: Jcache, root: Path) -> None:
-    """When the time is over no further entry is begun, and that is no failure."""
+    """After the time limit, no further entry is begun, and the exit code is 0."""
     result = jcache("verify", "--max-duration", "0s", "--root", root)
     assert result.code == 0 and "0 entries of 12" in result.out
     assert jcache("verify", "--max-duration", "10min", "--json", "--root", root).json["checked_entries"] == 12
@@ -178,14 +178,14 @@ def test_kinds_and_ignored_damage(jcache: Jcache, root: Path) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_input_is_exit_2(jcache: Jcache, root: Path, arguments: list[str], says: str) -> None:
-    """One sentence with what there is instead; nothing is made or changed."""
+    """Bad arguments are one sentence with the alternatives; nothing is made or changed."""
     result = jcache("verify", *arguments, "--root", root)
     assert (result.code, result.out, len(result.err.splitlines())) == (2, "", 1) and says in result.err
     assert not (root / ".jcache").exists()
 
 
 def test_no_cache_is_exit_10(jcache: Jcache, tmp_path: Path) -> None:
-    """Where there is no cache there is nothing to verify."""
+    """A missing cache is exit 10."""
     assert jcache("verify", "--root", tmp_path / "none").code == 10
 
 
@@ -217,7 +217,7 @@ def test_jax_writes_what_was_taken_out_anew_and_hits_the_rest(
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_load(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
-    """Executables are opened with the jaxlib here; those of a GPU are not loadable here, which is no finding."""
+    """--load loads executables with the jaxlib here; those for a GPU cannot load here, which is no finding."""
     cache = tmp_path / "cache"
     cache.mkdir()
     shutil.copy2(next(jax_cache.glob("jit_train-*-cache")), cache)
@@ -231,7 +231,7 @@ def test_load(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
 
 
 def test_repair_tells_what_it_did(jcache: Jcache, root: Path) -> None:
-    """The column says done instead of remedy; what is young is left with the reason, exit 1, until it is old enough."""
+    """The table shows what was done; a young file is left alone, with the reason and exit 1, until it is old enough."""
     damage(root)
     result = jcache("verify", "--repair", "--root", root)
     assert result.code == 0 and "quarantined" in result.out and "jcache quarantine list" in result.out
@@ -249,7 +249,9 @@ def verify_powerless(root: Path, *arguments: str) -> Result:
 
 
 def test_a_read_only_root_can_be_verified(root: Path) -> None:
-    """What is found is told; that nothing can be recorded is a warning; repair says that it cannot, and exit 1."""
+    """Findings in a read-only root are printed, with a warning that they cannot be recorded; repair fails
+    with exit 1.
+    """
     damage(root)
     powerless()
     root.chmod(0o555)
@@ -287,7 +289,7 @@ def test_names_of_any_bytes(jcache: Jcache, root: Path) -> None:
 
 @pytest.mark.jax
 def test_a_function_with_another_alphabets_name_is_sound(jcache: Jcache, tmp_path: Path) -> None:
-    """What a real JAX wrote a moment ago has no finding, whatever the function is called."""
+    """An entry that JAX has just written has no finding, whatever characters the function's name has."""
     code = "import jax, jax.numpy as jnp\n@jax.jit\ndef größe(x): return x + 1\ngröße(jnp.ones(3))"
     env = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "c"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     assert call([sys.executable, "-c", code], env=env | {"PYTHONUTF8": "1"}).code == 0

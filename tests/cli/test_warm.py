@@ -1,4 +1,4 @@
-"""`jcache warm` as a command: a root filled by one run of a program, and what a second one still has to do."""
+"""`jcache warm`: a root is filled by one run of a program, and a second run shows what is missing."""
 
 import json
 import re
@@ -39,9 +39,8 @@ def program(tmp_path: Path) -> Path:
 @pytest.mark.jax
 @pytest.mark.smoke(since="0.6")
 def test_a_root_is_filled_and_checked(jcache: Jcache, tmp_path: Path, program: Path) -> None:
-    """Everything is stored, traces too, whatever JAX's thresholds are; the second run hits all of it.
-
-    The root is the one that was named, though the program enables jcache itself and a variable names another.
+    """Every program and trace is stored, whatever JAX's thresholds are, and the second run hits all. The
+    named root is used, even if the program enables jcache itself and a variable names another root.
     """
     root = tmp_path / "root"
     env = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "100", "JCACHE_DIR": str(tmp_path / "other")}
@@ -57,7 +56,7 @@ def test_a_root_is_filled_and_checked(jcache: Jcache, tmp_path: Path, program: P
 
 @pytest.mark.jax
 def test_what_is_compiled_again_is_told(jcache: Jcache, tmp_path: Path, program: Path) -> None:
-    """A program that is another in each run is named, and exit code 1 says that not all was a hit."""
+    """A program that differs in each run is named, and the exit code is 1."""
     root = tmp_path / "root"
     done = jcache("warm", "--root", root, "--check", "--json", "--", sys.executable, program, env={"RANDOM": "1"})
     told = json.loads(done.err)
@@ -68,7 +67,7 @@ def test_what_is_compiled_again_is_told(jcache: Jcache, tmp_path: Path, program:
 
 @pytest.mark.jax
 def test_what_is_left_to_jax_is_told(jcache: Jcache, tmp_path: Path, program: Path) -> None:
-    """A call inside of what is jitted already is none that could hit: it is named, and is no reason for exit code 1."""
+    """A call inside a jitted function cannot hit: it is named, and the exit code stays 0."""
     env = {"INSIDE": "1"}
     done = jcache("warm", "--root", tmp_path / "root", "--check", "--", sys.executable, program, env=env)
     assert done.code == 0 and "1 of 1 trace hit" in done.err
@@ -77,14 +76,14 @@ def test_what_is_left_to_jax_is_told(jcache: Jcache, tmp_path: Path, program: Pa
 
 @pytest.mark.jax
 def test_the_exit_code_is_the_programs(jcache: Jcache, tmp_path: Path, program: Path) -> None:
-    """A program that fails is not run a second time; what it had compiled is stored."""
+    """A program that fails is not run a second time; its executables are stored."""
     done = jcache("warm", "--root", tmp_path / "root", "--check", "--", sys.executable, program, env={"CODE": "7"})
     assert done.code == 7 and "ended with exit code 7" in done.err and "second run" not in done.err
     assert keys(tmp_path / "root" / "executables")
 
 
 def test_there_must_be_a_root_and_a_program(jcache: Jcache, tmp_path: Path, program: Path) -> None:
-    """Nothing is run where nothing could be stored, and nothing to run is a usage error."""
+    """Without a usable root nothing is run, and a missing program is a usage error."""
     file = tmp_path / "file"
     file.touch()
     refused = jcache("warm", "--root", file, "--", sys.executable, program)
@@ -94,7 +93,9 @@ def test_there_must_be_a_root_and_a_program(jcache: Jcache, tmp_path: Path, prog
 
 @pytest.mark.jax
 def test_a_program_with_a_cache_directory_of_its_own(jcache: Jcache, tmp_path: Path) -> None:
-    """It cannot make the root warm: exit code 1, and one sentence with the command that does what was meant."""
+    """A program that sets its own cache directory cannot warm the root: exit 1, and one sentence names the
+    command that can.
+    """
     program, own, root = tmp_path / "program.py", tmp_path / "its own", tmp_path / "root"
     plain = "import jax, jax.numpy as jnp\njax.config.update('jax_compilation_cache_dir', {!r})\njnp.ones(3) + 1"
     program.write_text(plain.format(str(own)))

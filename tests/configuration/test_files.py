@@ -61,7 +61,7 @@ def test_the_environment_can_take_a_bound_away(plain: Root, tmp_path: Path) -> N
     ("text", "said"),
     [
         ("max_size = ", "is not TOML"), ("max_size = 'much'", "max_size: 'much' is not a size"),
-        ("max_siz = 1", "did you mean max_size"),
+        ("max_siz = 1", "did you mean 'max_size'"),
         ("a" * 9, "is not TOML"), ("keep_last = -1", "-1 is not a whole number"), ("x = " + "[" * 9999, "is not TOML"),
     ],
 )  # fmt: skip
@@ -141,7 +141,7 @@ def test_a_change_keeps_the_rest(tmp_path: Path) -> None:
 
 
 def test_writing_follows_no_link_below_a_root(plain: Root, beyond: Path) -> None:
-    """A link in the place of the state or of the file leads nowhere."""
+    """Neither the state's directory nor the file is written through a link."""
     plain.state.symlink_to(beyond)
     with pytest.raises(CannotWrite, match=r"Cannot write .*jcache\.toml"):
         files.write_root(plain, b"max_size = 1\n")
@@ -154,7 +154,7 @@ def test_writing_follows_no_link_below_a_root(plain: Root, beyond: Path) -> None
 
 
 def test_a_linked_user_file_stays_a_link(tmp_path: Path) -> None:
-    """As in a directory of dotfiles: the file that it leads to is changed."""
+    """If the user's file is a link, as to a directory of dotfiles, the file that it leads to is changed."""
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "user.toml").symlink_to(tmp_path / "dotfiles" / "jcache.toml")
     files.write_user(tmp_path / "user.toml", b"keep_last = 1\n")

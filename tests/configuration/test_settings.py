@@ -42,7 +42,7 @@ def test_any_value_is_read_or_refused(name: str, value: object) -> None:
 @pytest.mark.parametrize(("name", "near"), [("max_siz", "max_size"), ("keep", "keep_last"), ("preests", "preset")])
 def test_a_name_that_is_nearly_right(name: str, near: str) -> None:
     """The message names the setting that was meant, and all of them."""
-    with pytest.raises(InvalidValue, match=f"did you mean {near}") as raised:
+    with pytest.raises(InvalidValue, match=f"did you mean '{near}'") as raised:
         setting(name)
     assert all(known in str(raised.value) for known in SETTINGS)
 

@@ -85,7 +85,7 @@ class Both:
         return self.jax if name == "JAX" else self.jcache
 
     def renew(self, name: str) -> None:
-        """Puts in a side's place another process's, which knows nothing yet."""
+        """Replace a side by one of another process, which knows nothing yet."""
         if name == "JAX":
             self.jax = Jax(self._directory, self._bound)
         else:

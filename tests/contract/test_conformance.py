@@ -1,4 +1,4 @@
-"""What JAX expects of its cache, asserted of JAX's own ``LRUCache`` and of ours in its place."""
+"""JAX's expectations of its cache, asserted for JAX's own ``LRUCache`` and for jcache's replacement."""
 
 import gc
 import time
@@ -55,7 +55,7 @@ def test_what_is_put_is_got(tmp_path: Path, make: Make, max_size: int, name: Cal
 
 @bounds
 def test_an_empty_key_is_refused(tmp_path: Path, make: Make, max_size: int) -> None:
-    """By get and by put, with JAX's words."""
+    """`get` and `put` refuse an empty key in JAX's words."""
     cache = make(tmp_path, max_size)
     with pytest.raises(ValueError, match="key cannot be empty"):
         cache.put("", b"a")
@@ -74,7 +74,7 @@ def test_an_entry_is_never_overwritten(tmp_path: Path, make: Make, max_size: int
 
 @names
 def test_the_least_recently_used_go(tmp_path: Path, make: Make, name: Callable[[str], str]) -> None:
-    """A hit counts as use, each time and not only the first; no more goes than must."""
+    """Every hit counts as a use, and no more entries are evicted than necessary."""
     cache = make(tmp_path, 2)
     cache.put(name("a"), b"a")
     cache.put(name("b"), b"b")
@@ -101,7 +101,7 @@ def test_equal_recency_goes_by_key(tmp_path: Path, make: Make, name: Callable[[s
 
 
 def test_empty_values_take_no_room(tmp_path: Path, make: Make) -> None:
-    """They never make others go, and go themselves when their turn comes and room is wanted."""
+    """Empty values evict nothing, and are evicted in their turn."""
     cache = make(tmp_path, 1)
     cache.put("a", b"a")
     cache.put("b", b"")
@@ -113,7 +113,7 @@ def test_empty_values_take_no_room(tmp_path: Path, make: Make) -> None:
 
 
 def test_the_order_survives_the_process(tmp_path: Path, make: Make) -> None:
-    """Another cache object of the same directory knows what was used when."""
+    """Another cache object for the same directory has the same order of use."""
     cache = make(tmp_path, 2)
     cache.put("a", b"a")
     del cache
@@ -129,7 +129,7 @@ def test_the_order_survives_the_process(tmp_path: Path, make: Make) -> None:
 
 @pytest.mark.parametrize("max_size", [0, 3])
 def test_what_is_too_large_is_warned_of(tmp_path: Path, make: Make, max_size: int) -> None:
-    """In JAX's words, as a UserWarning, each time; it is not stored, and what fits still is."""
+    """A value that is too large causes JAX's UserWarning each time and is not stored; smaller ones still are."""
     cache = make(tmp_path, max_size)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -146,7 +146,7 @@ def test_what_is_too_large_is_warned_of(tmp_path: Path, make: Make, max_size: in
 
 
 def test_recency_is_written_with_a_bound_only(tmp_path: Path, make: Make) -> None:
-    """With one, each entry has a sidecar of 8 bytes and there is a lock file; without, neither."""
+    """With a bound, each entry has a sidecar of 8 bytes and there is a lock file; without one, there is neither."""
     bounded, unbounded = make(tmp_path / "b", 100), make(tmp_path / "u", -1)
     before = time.time_ns()
     for cache in (bounded, unbounded):
@@ -162,7 +162,7 @@ def test_recency_is_written_with_a_bound_only(tmp_path: Path, make: Make) -> Non
 @pytest.mark.parametrize(("writer", "reader"), [(_jax, _ours), (_ours, _jax)], ids=["JAX first", "jcache first"])
 @bounds
 def test_one_directory_for_both(tmp_path: Path, max_size: int, writer: Make, reader: Make) -> None:
-    """What one of them stores the other serves, at once, and evicts in its turn."""
+    """Each cache serves entries of the other one at once, and evicts them in their turn."""
     one, other = writer(tmp_path, max_size), reader(tmp_path, max_size)
     one.put(key(1), executable())
     assert other.get(key(1)) == executable()
@@ -193,7 +193,7 @@ cc.reset_cache()
 
 @pytest.mark.smoke
 def test_a_program_runs_with_it(tmp_path: Path) -> None:
-    """JAX, ours in place of its cache, misses, stores and hits as with its own, in one directory with it."""
+    """With jcache's cache, JAX misses, stores and hits as with its own, and shares a directory with it."""
     from tests.helpers.jax_entries import run_python
 
     said = [run_python("-c", PROGRAM, str(tmp_path), side).split() for side in ("jcache", "jcache", "JAX")]

@@ -1,4 +1,4 @@
-"""One directory, two caches: what each of them puts and gets, and in what order entries go."""
+"""One directory and two caches: stored and served values, and the order of eviction."""
 
 import random
 from contextlib import closing
@@ -59,7 +59,7 @@ def test_what_one_puts_the_other_gets(
 
 @with_and_without
 def test_a_name_that_no_file_can_have(tmp_path: Path, bound: int | None) -> None:
-    """Neither stores anything under it, and both go on afterwards."""
+    """Neither cache stores a name that no file can have, and both work afterwards."""
     with Both(tmp_path, bound) as sides:
         for name in ("n" * (LONGEST + 1), "é" * (LONGEST // 2 + 1)):
             with pytest.raises(OSError, match="too long"):
@@ -115,10 +115,10 @@ STEPS = st.lists(
 def test_both_together_do_as_either_does_alone(
     tmp_path: Path, bound: int | None, steps: list[tuple[str, str, int, int, bool]]
 ) -> None:
-    """After every put and get of any sequence: the same answer, the same bytes, the same order, so the same victims.
-
-    Each step is done by either side on one directory, by JAX on another and by jcache on a third. Without a bound the
-    order is compared where JAX itself keeps one, that is up to 0.5.0.
+    """Both caches on one directory behave like either alone: after every put and get of any sequence,
+    answers, bytes and order, and so the victims, are the same.  Each step is done by either side on one
+    directory, by JAX on another and by jcache on a third. Without a bound, the order is compared where JAX
+    itself keeps one, up to 0.5.0.
     """
     base = fresh(tmp_path)
     together, theirs, ours = base / "together", base / "JAX", base / "jcache"
@@ -142,7 +142,7 @@ def test_both_together_do_as_either_does_alone(
 @pytest.mark.smoke
 @with_and_without
 def test_the_store_lists_what_jax_wrote(tmp_path: Path, bound: int | None, chance: random.Random) -> None:
-    """JAX's keys, bytes and recency: the sidecar's, else the times of the file."""
+    """The store lists keys, bytes and recency as JAX wrote them: the sidecar's time, else that of the file."""
     theirs = Jax(tmp_path, bound)
     written = {key(number): chance.randrange(5000) for number in range(50)}
     for a_key, size in written.items():

@@ -1,4 +1,4 @@
-"""What is announced of executables that were copied is what a real JAX then hits, to the number."""
+"""The forecast for copied executables is the number that a real JAX then hits."""
 
 import os
 import shutil
@@ -59,7 +59,7 @@ NOT_STORED = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1000"}
 
 
 def jax(directory: Path, way: str = "", mode: str = "fill", *, store: bool = False) -> int:
-    """How many executables a process hits; `way` says how it comes to use the directory, or the root of it."""
+    """Return how many executables a process hits; `way` is how it comes to use the directory or root."""
     env = STORE if store else NOT_STORED
     if way == "run":
         return under_jcache_run(directory, mode, env)
@@ -99,7 +99,7 @@ def plain_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=["none", "run", "enable"])
 def portable_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A root whose keys have no path in them, filled in one of the ways to get such; not to be changed."""
+    """Return a root with portable keys, filled in one of several ways; tests must not change it."""
     path: Path = tmp_path_factory.mktemp(request.param) / "old"
     assert jax(path, request.param, store=True) == 0
     return path
@@ -142,14 +142,16 @@ def test_a_copy_of_what_jax_alone_has_stored(plain_cache: Path, tmp_path: Path) 
 
 
 def test_where_it_was_stored(plain_cache: Path) -> None:
-    """At its own path JAX alone hits all of it, and those that leave the path out of keys what is announced."""
+    """At its own path, JAX alone hits every entry, and programs with portable keys hit as many as the forecast says."""
     announced = forecast(plain_cache)
     assert announced.hits(ProgramKind.PLAIN) == announced.hits(None) == len(announced.verdicts) == jax(plain_cache)
     assert_exact(plain_cache, announced, native=False)
 
 
 def test_what_was_stored_with_all_of_xlas_caches(tmp_path: Path) -> None:
-    """Nothing hits it but a JAX that is told so again, at its own path; where JAX has such caches (from 0.4.36 on)."""
+    """Entries made with all of XLA's caches are hit only at their path, by a JAX with the same setting (from
+    0.4.36 on).
+    """
     path = tmp_path / "old"
     assert jax(path, "all", store=True) == 0
     announced = forecast(path)
@@ -165,7 +167,7 @@ def test_what_was_stored_with_all_of_xlas_caches(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_portable_keys(portable_cache: Path, tmp_path: Path) -> None:
-    """What was stored without the path in its keys hits in a copy, all of it by programs of the same kind."""
+    """Entries with portable keys hit in a copy, all of them for programs of the same kind."""
     copy = Path(shutil.copytree(portable_cache, tmp_path / "new"))
     announced = forecast(copy)
     assert announced.hits(ProgramKind.JCACHE) == len(announced.verdicts) >= 3
@@ -173,7 +175,7 @@ def test_a_copy_of_portable_keys(portable_cache: Path, tmp_path: Path) -> None:
 
 
 def test_a_directory_of_everything(plain_cache: Path, tmp_path: Path) -> None:
-    """Where entries of all kinds lie together, each program hits as many as is announced for it."""
+    """In a directory with entries of all kinds, each program hits as many as the forecast says."""
     copy = Path(shutil.copytree(plain_cache, tmp_path / "new"))
     jax(copy, store=True, mode="hit")
     jax(copy, "none", store=True)
@@ -191,7 +193,7 @@ def test_a_directory_of_everything(plain_cache: Path, tmp_path: Path) -> None:
 
 
 def test_a_link_at_the_old_path(tmp_path: Path) -> None:
-    """With a link at the old path, all of a moved directory hits where the old path is what JAX is told."""
+    """With a link at the old path, a JAX that is configured with that path hits every entry of a moved directory."""
     old, new = tmp_path / "home" / "old", tmp_path / "elsewhere" / "new"
     jax(old, store=True)
     total = entries(open_root(old))
@@ -209,7 +211,7 @@ def test_a_link_at_the_old_path(tmp_path: Path) -> None:
 
 
 def test_the_commands_can_be_run(tmp_path: Path) -> None:
-    """The commands between backquotes do what they say when they are run as they are printed."""
+    """The commands between backquotes can be run as they are printed, and have the described effect."""
     if not path_in_keys():
         pytest.skip("this jax has no path in its keys")
     old, new = tmp_path / "the old's" / "cache", tmp_path / "the new"
@@ -239,7 +241,9 @@ READERS = ["", "no-zstandard", "python-3.14"]
 
 @pytest.fixture(scope="module", params=READERS)
 def compressed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A directory filled by a JAX with zstandard, without, or with what Python 3.14 brings; not to be changed."""
+    """Return a directory filled by a JAX with zstandard, without, or with Python 3.14's zstd; tests must not
+    change it.
+    """
     path = tmp_path_factory.mktemp("codecs") / "cache"
     jax(path, f"none {request.param}", store=True)
     return request.param, path
@@ -247,8 +251,8 @@ def compressed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.mark.parametrize("reader", READERS)
 def test_codecs(compressed: tuple[str, Path], reader: str, tmp_path: Path) -> None:
-    """What one JAX has compressed hits in another as announced. What is found and not readable hits by the remedy
-    where zstandard made it, and once it is left out JAX stores its own.
+    """Entries that one JAX has compressed hit in another as the forecast says. Entries that are found but not
+    readable hit after the remedy if zstandard made them; once they are left out, JAX stores its own.
     """
     writer, path = compressed
     version = this_machine({}).jax

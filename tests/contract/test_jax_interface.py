@@ -1,7 +1,7 @@
-"""Programs on our cache do as on JAX's own: the same entries, events, warnings and results, setting by setting.
-
-One process for each cache runs the same programs, each cold and then warm, in directories of its own; what it saw is
-compared. What the cache objects themselves promise is in `test_conformance`; here is what JAX's own tests ask beyond.
+"""Programs behave with jcache's cache as with JAX's own: same entries, events, warnings and results for each
+setting.  One process for each cache runs the same programs, cold and then warm, in separate directories, and
+the observations are compared. `test_conformance` tests the cache objects; this module has what JAX's own
+tests check beyond.
 """
 
 import json
@@ -192,7 +192,7 @@ for cache in made:
 
 
 class Seen:
-    """What the programs of one side saw."""
+    """The observations of the programs of one side."""
 
     def __init__(self, side: str, base: Path) -> None:
         self.base = base / side
@@ -213,7 +213,9 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
 
 
 def without_torn_reads(observations: Iterable[Any]) -> list[Any]:
-    """Less the warnings of a JAX that read what another thread of it had half written, which with us cannot happen."""
+    """Return the warnings without those of a JAX that read a half-written entry of another thread, which
+    jcache prevents.
+    """
     torn = "Error reading persistent compilation cache entry"
     return [
         {**o, "warnings": [text for text in o["warnings"] if not text.startswith(torn)]} if isinstance(o, dict) else o
@@ -243,7 +245,7 @@ def test_everything_is_as_with_jax(sides: dict[str, Seen], ours: str, setting: s
 
 
 def test_the_settings_are_not_idle(sides: dict[str, Seen]) -> None:
-    """What is compared does differ from setting to setting: hits, misses, nothing stored, warnings."""
+    """The compared observations differ between the settings: hits, misses, stores and warnings."""
     hits, misses = "/jax/compilation_cache/cache_hits", "/jax/compilation_cache/cache_misses"
     (cold, warm) = sides["plain"]["usual"]
     stored = len(cold["entries"])
@@ -262,7 +264,9 @@ def test_the_settings_are_not_idle(sides: dict[str, Seen]) -> None:
 
 
 def test_sidecars_are_as_with_jax(sides: dict[str, Seen]) -> None:
-    """Under a bound each entry has one; without, a plain directory has what JAX's has, or none, and a root has all."""
+    """Under a bound each entry has a sidecar; without one, a plain directory has as many as JAX's or none,
+    and a root has all.
+    """
     for side in SIDES:
         bounded = sides[side]["bounded"][1]
         assert [name.replace("-atime", "-cache") for name in bounded["sidecars"]] == bounded["entries"] != []
@@ -273,16 +277,16 @@ def test_sidecars_are_as_with_jax(sides: dict[str, Seen]) -> None:
 
 @OURS
 def test_the_log_is_as_with_jax(sides: dict[str, Seen], ours: str) -> None:
-    """With ``jax_explain_cache_misses`` JAX says the same of each miss and each write."""
+    """With ``jax_explain_cache_misses``, JAX logs the same for each miss and each write."""
     assert sides[ours]["log"] == sides["JAX"]["log"] != []
 
 
 @OURS
 @pytest.mark.parametrize("setting", ["broken", "broken, raising"])
 def test_a_directory_that_cannot_be(sides: dict[str, Seen], ours: str, setting: str) -> None:
-    """One warning and right results, also under ``jax_raise_persistent_cache_errors``, where JAX's own cache raises.
-
-    Our cache is told of that setting by `jcache.enable()`; by itself it raises nothing.
+    """A directory that cannot exist gives one warning and right results, even under
+    ``jax_raise_persistent_cache_errors``, where JAX's own cache raises.  `jcache.enable()` passes that
+    setting on; the cache alone raises nothing.
     """
     (theirs,), (seen,) = sides["JAX"][setting], sides[ours][setting]
     assert seen["result"] == sides["JAX"]["usual"][0]["result"] and seen["entries"] == []
@@ -302,7 +306,7 @@ def _jax(directory: object, max_size: int) -> Any:
 
 
 def _said(cache: Any, sizes: Iterable[int]) -> list[tuple[str, type[Warning]]]:
-    """What putting entries of some sizes warns of."""
+    """Return the warnings for puts of some sizes."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for number, size in enumerate(sizes):
@@ -340,7 +344,7 @@ def test_what_else_lies_there_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("older", [False, True], ids=["old", "older jcache"])
 def test_an_unbounded_directory_is_bounded(tmp_path: Path, older: bool) -> None:
-    """A bound that comes later counts what is there, in order of its age, whatever its name."""
+    """A later bound counts existing entries, the oldest first, whatever their names."""
     for number, name in enumerate(["old", key(1), key(2)]):
         add(tmp_path, name, 100, written_ns=10**18 + number, used_ns=10**18 + number if older else None)
     cache = PlainDirectoryCache(tmp_path, max_size=250)
@@ -355,7 +359,7 @@ def test_an_unbounded_directory_is_bounded(tmp_path: Path, older: bool) -> None:
 @pytest.mark.parametrize("max_size", [-1, 4 * len(executable())], ids=["unbounded", "bounded"])
 @pytest.mark.parametrize("theirs", [False, True], ids=["two of ours", "ours and JAX's"])
 def test_two_at_once(tmp_path: Path, max_size: int, theirs: bool) -> None:
-    """Each serves at once what the other stores, and together they stay below the bound."""
+    """Each of two caches serves the other's entries at once, and together they keep the bound."""
     ours = PlainDirectoryCache(tmp_path, max_size=max_size)
     other = _jax(tmp_path, max_size) if theirs else PlainDirectoryCache(tmp_path, max_size=max_size)
     for number in range(0, 20, 2):
@@ -369,7 +373,7 @@ def test_two_at_once(tmp_path: Path, max_size: int, theirs: bool) -> None:
 
 @pytest.mark.smoke
 def test_it_is_a_cache_as_jax_wants_one(tmp_path: Path) -> None:
-    """Every abstract method of JAX's interface, its ``_path``, and what JAX's tests ask of theirs: len and clear."""
+    """The cache has every abstract method of JAX's interface, ``_path``, and the members that JAX's tests use."""
     from jax._src.compilation_cache_interface import CacheInterface
 
     cache = PlainDirectoryCache(tmp_path)
@@ -388,7 +392,7 @@ def test_it_is_a_cache_as_jax_wants_one(tmp_path: Path) -> None:
 
 
 def test_paths_are_taken_as_jax_takes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Text or a path, relative, or ``file://``; what is elsewhere is refused, and no directory of that name made."""
+    """A path may be text, relative, or ``file://``; a remote one is refused, and no directory of that name is made."""
     monkeypatch.chdir(tmp_path)
     for path in ("made/anew", Path("made/anew"), f"file://{tmp_path}/made/anew"):
         assert PlainDirectoryCache(path).path == tmp_path / "made" / "anew"
@@ -398,7 +402,7 @@ def test_paths_are_taken_as_jax_takes_them(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_mocked_clock_is_no_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JAX's tests replace ``time.monotonic`` by a few numbers that it is to ask for: nobody else may."""
+    """The cache does not read ``time.monotonic``, which JAX's tests replace by a few numbers for JAX itself."""
 
     def exhausted() -> float:
         raise StopIteration
@@ -413,7 +417,7 @@ def test_a_mocked_clock_is_no_matter(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.smoke
 def test_damage_is_no_answer(tmp_path: Path) -> None:
-    """Where JAX's own hands out whatever lies there, ours takes damaged bytes out of the way, and stores anew."""
+    """Where JAX's own cache returns damaged bytes, jcache moves them away and stores the entry again."""
     root = Root(tmp_path, plain=True)
     cache = PlainDirectoryCache(tmp_path)
     cache.put(key(1), executable())

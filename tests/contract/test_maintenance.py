@@ -1,4 +1,4 @@
-"""JAX goes on after, and beside, all that jcache does to its directory, and each waits for the other's lock."""
+"""JAX works after, and during, every operation of jcache on its directory, and each waits for the other's lock."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def content(number: int) -> bytes:
 
 @pytest.fixture(name="old")
 def old_fixture(tmp_path: Path) -> Path:
-    """What an unbounded JAX later than 0.5.0 leaves: five entries, a second apart, without sidecars."""
+    """Return five entries of an unbounded JAX after 0.5.0, a second apart, without sidecars."""
     theirs = Jax(tmp_path)
     for number in range(5):
         theirs.put(key(number), b"x" * 100)
@@ -52,7 +52,7 @@ def test_a_bound_is_turned_on_without_adopting(old: Path) -> None:
 
 
 def test_a_bound_is_turned_on_after_adopting(old: Path) -> None:
-    """Every put and get of a bounded JAX works, and it evicts in the order in which the entries were written."""
+    """After adopting, every put and get of a bounded JAX works, and it evicts the oldest entries first."""
     with closing(Jcache(old)) as ours:
         assert ours.store.maintenance.adopt(EXECUTABLES) == 5
     theirs = Jax(old, 500)
@@ -64,7 +64,7 @@ def test_a_bound_is_turned_on_after_adopting(old: Path) -> None:
 
 
 def test_a_bounded_put_of_ours_adopts(old: Path) -> None:
-    """After one, a bounded JAX works as well."""
+    """After a bounded put of jcache, a bounded JAX works as well."""
     with Both(old, 500) as sides:
         assert sides.jcache.put(key(5), b"x" * 100) is Outcome.STORED
         assert sides.jax.put(key(6), b"x" * 100) is Outcome.STORED
@@ -87,7 +87,7 @@ def some_policy(chance: random.Random) -> Policy:
 
 @pytest.mark.parametrize("bound", [None, 40_000], ids=["unbounded", "bounded"])
 def test_jax_goes_on_after_every_prune(tmp_path: Path, bound: int | None, chance: random.Random) -> None:
-    """It gets what was kept, puts what was removed, and a bound can be turned on over what is left."""
+    """After every prune, JAX hits kept entries, puts removed ones, and can turn a bound on."""
     with Both(tmp_path, bound) as sides:
         for _ in range(30):
             for number in chance.sample(range(40), 15):
@@ -129,7 +129,7 @@ print("done", flush=True)
 
 
 def test_a_bounded_jax_works_beside_us(tmp_path: Path, chance: random.Random) -> None:
-    """While both put, get and evict and we prune as well, nothing fails in either, and the bound holds in the end."""
+    """While JAX and jcache put, get, evict and prune at once, nothing fails, and the bound holds in the end."""
     bound = 20_000
     with closing(Jcache(tmp_path, bound)) as ours, process(AT_WORK, tmp_path, bound, chance.randrange(10**9)) as child:
         assert child.stdout
@@ -167,7 +167,9 @@ with locked(Root(Path(sys.argv[1]), plain=True), Kind.EXECUTABLES):
 
 @pytest.mark.smoke
 def test_jcache_gives_up_while_jax_holds_the_lock(old: Path) -> None:
-    """Whatever wants the lock raises Locked and has changed nothing; gets and unbounded puts do not want it."""
+    """While JAX holds the lock, operations that need it raise Locked and change nothing; gets and unbounded
+    puts work.
+    """
     with closing(Jcache(old, 500, timeout=0.1)) as ours, process(HELD_BY_JAX, old):
         entries = ours.store.entries()
         before = sorted(os.listdir(old))
@@ -197,7 +199,9 @@ def test_jcache_waits_until_jax_lets_the_lock_go(tmp_path: Path) -> None:
 
 
 def test_jax_gives_up_while_jcache_holds_the_lock(tmp_path: Path) -> None:
-    """A bounded JAX raises its own time-out, an unbounded one does not ask; afterwards all is as before."""
+    """While jcache holds the lock, a bounded JAX raises its time-out and an unbounded one works; afterwards
+    all works.
+    """
     theirs = Jax(tmp_path, 500, timeout=0.1)
     assert theirs.put(key(1), b"x") is Outcome.STORED
     with process(HELD_BY_US, tmp_path):

@@ -116,3 +116,56 @@ def test_a_trace_is_of_the_flattening_that_it_was_made_with(number: int, full: b
     assert first[0] == first[1] and swapped[0] == swapped[1] and again[0] == again[1]
     assert [first[2], swapped[2], again[2]] == [1, 1, 0]
     assert not verify(Store(open_root(tmp_path / "root")), VerifyRequest(kinds=(Kind.TRACES,))).findings
+
+
+LATER: Final = """
+import sys, json, jax
+from jcache.fingerprint.flattening import flattened, flattened_now
+from jcache.fingerprint.distributions import loaded
+before, after, more = sys.argv[1:]
+exec(before)
+then = {**flattened(), **loaded(()), **({more: ""} if more else {})}
+exec(after)
+print(json.dumps(flattened_now(then).items() <= then.items()))
+"""
+REGISTER: Final = (
+    "from packaging.version import Version\n"
+    "jax.tree_util.register_pytree_node(Version, lambda v: ((), str(v)), lambda text, _: Version(text))"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more", "same"),
+    [
+        ("", "import flax.linen", "", True),
+        ("", REGISTER, "", True),
+        ("", "import flax.linen", "distribution flax", False),
+        ("import packaging", REGISTER, "", False),
+        (REGISTER, "", "", True),
+        ("import flax.core", "import flax.training.train_state", "", False),
+        ("", "from types import SimpleNamespace as S; jax.tree_util.register_dataclass(S, ['a'], [])", "", False),
+    ],
+)
+def test_classes_of_a_library_that_is_loaded_later_do_not_count(before: str, after: str, more: str, same: bool) -> None:
+    """No code that made an entry has used a library that was not loaded then; what was loaded, or may be, counts."""
+    assert run(LATER, before, after, more, new_interpreter=True).value is same
+
+
+def test_a_library_that_is_imported_makes_no_trace_miss(tmp_path: Path) -> None:
+    """A program that imports flax, which registers classes in its own way, is served what one without it has stored."""
+    program = """
+import sys, json, importlib
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+import jax, jcache
+jcache.enable(sys.argv[1])
+traced = []
+def f(x):
+    traced.append(1)
+    return x * 2
+f_ = jcache.jit(f)
+assert f_(jax.numpy.float32(1)) == 2
+print(json.dumps(len(traced)))
+"""
+    assert run(program, tmp_path / "root", cwd=tmp_path, new_interpreter=True).value == 1
+    assert run(program, tmp_path / "root", "flax.linen", cwd=tmp_path, new_interpreter=True).value == 0

@@ -15,13 +15,13 @@ NOTHING = "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f32
 
 
 def test_it_is_blake3() -> None:
-    """It is that of everybody's BLAKE3, and names it."""
+    """The digest is BLAKE3's, with its name in front."""
     assert digest(b"abc") == ABC and digest(b"") == Hasher().digest() == NOTHING
 
 
 @pytest.mark.parametrize("size", [0, 1, 256 << 10, 600_001])
 def test_in_pieces(size: int, tmp_path: Path) -> None:
-    """It is the same of bytes at once, in pieces, and of a file."""
+    """Bytes at once, in pieces and in a file have the same digest."""
     data = bytes(i % 251 for i in range(size))
     hasher = Hasher()
     for at in range(0, size, 70_001):

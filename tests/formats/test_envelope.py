@@ -1,4 +1,4 @@
-"""The sealed envelope of traces and graphs; and what damage does to any entry."""
+"""The sealed envelope of traces and graphs, and damage in any entry."""
 
 import contextlib
 import hashlib
@@ -51,7 +51,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 def test_envelopes_round_trip(
     payload: bytes, name: str, parts: dict[str, str], parents: tuple[str, ...], seconds: float, codec: Codec
 ) -> None:
-    """What is sealed is unsealed, and the header reads the same without the payload."""
+    """A sealed payload is unsealed unchanged, and the header is read without the payload."""
     data = seal(
         payload, kind="graphs", name=name, key="k", key_parts=parts, producers=parts, build_seconds=seconds,
         created_ns=5, parents=parents, codec=codec,
@@ -67,7 +67,7 @@ def test_envelopes_round_trip(
 
 @pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.NONE])
 def test_every_flipped_bit_of_an_envelope_is_detected(codec: Codec) -> None:
-    """Each single bit of an envelope, flipped, is damage."""
+    """Each flipped bit of an envelope is damage."""
     data = small_envelope(codec=codec)
     for position in range(len(data)):
         for bit in range(8):
@@ -78,7 +78,7 @@ def test_every_flipped_bit_of_an_envelope_is_detected(codec: Codec) -> None:
 
 
 def test_every_flipped_bit_before_the_payload_is_detected_by_the_header() -> None:
-    """Each single bit of prefix and header, flipped, is damage even when only the header is read."""
+    """Each flipped bit of prefix and header is damage even if only the header is read."""
     data = small_envelope(payload=b"", codec=Codec.NONE)
     for position in range(len(data)):
         for bit in range(8):
@@ -123,7 +123,7 @@ def test_a_payload_in_pieces_is_one(codec: Codec) -> None:
 
 
 def test_an_uncompressed_payload_is_opened_where_it_lies() -> None:
-    """Opening an envelope makes no copy of a payload that is not compressed, and gives what unsealing gives."""
+    """Opening an envelope copies no uncompressed payload, and returns the same as unsealing."""
     data = bytearray(small_envelope(b"payload", Codec.NONE))
     header, payload = open_envelope(memoryview(data))
     assert isinstance(payload, memoryview) and bytes(payload) == b"payload"
@@ -156,7 +156,7 @@ def header_json(**changes: object) -> str:
 
 
 def test_a_header_by_hand_is_accepted() -> None:
-    """The grammar in the module is what the code follows: a header written by hand is read."""
+    """A header written by hand after the module's grammar is read."""
     assert isinstance(unseal(resealed(header_json().encode())).header, EnvelopeHeader)
 
 
@@ -211,7 +211,7 @@ def test_a_header_that_is_not_utf8_is_refused() -> None:
 
 
 def test_a_payload_of_another_length_is_refused() -> None:
-    """A payload that decompresses to another length than the header says is damage."""
+    """A payload that decompresses to another length than the header's is damage."""
     stored = zstandard.ZstdCompressor().compress(b"abc")
     for length in (0, 2, 3, 4, 1 << 40):
         header = header_json(payload_codec="zstd", payload_length=length, payload_sha256=sha256(stored))
@@ -270,7 +270,7 @@ def test_mutated_entries_raise_nothing_but_damage(data: st.DataObject) -> None:
 
 
 def test_importing_brings_no_compressor() -> None:
-    """Importing the module imports neither a codec nor JSON nor JAX."""
+    """Importing the module imports no codec, JSON or JAX."""
     code = "import sys; import jcache.formats.envelope, jcache.formats.inspection; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"zstandard", "zlib", "hashlib", "json", "jax", "jaxlib", "numpy"} & set(result.stdout.split())

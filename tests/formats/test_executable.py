@@ -1,4 +1,4 @@
-"""The bytes of executables: what jcache packs JAX reads, and what JAX writes jcache reads."""
+"""The bytes of executables: JAX reads entries of jcache, and jcache reads entries of JAX."""
 
 import contextlib
 import hashlib
@@ -44,7 +44,7 @@ def peak_memory(data: bytes, limit: int) -> int:
 
 @given(st.binary(max_size=5000), st.integers(0, (1 << 32) - 1), EITHER)
 def test_executables_round_trip(payload: bytes, seconds: int, codec: Codec) -> None:
-    """What is packed is unpacked: codec, seconds and executable."""
+    """Codec, seconds and executable are unpacked as they were packed."""
     entry = unpack_executable(pack_executable(payload, seconds, codec))
     assert (entry.codec, entry.seconds, entry.payload) == (codec, seconds, payload)
 
@@ -188,7 +188,7 @@ def test_frames_without_a_declared_size_are_read() -> None:
     "pack", [zlib.compress, zstandard.ZstdCompressor().compress, zstd_stream], ids=["zlib", "declared", "undeclared"]
 )
 def test_bombs_are_refused_in_bounded_memory(pack: object) -> None:
-    """What would yield 300 MB is refused under a limit of 1 MB without taking more than a few."""
+    """Under a limit of 1 MB, an entry with 300 MB of content is refused with a few MB of memory."""
     assert callable(pack)
     assert peak_memory(pack(bytes(300 << 20)), limit=1 << 20) < 8 << 20
 
@@ -201,7 +201,7 @@ def test_an_impossible_declared_size_is_refused_before_it_is_allocated() -> None
 
 @BOTH
 def test_seconds_are_read_from_the_head(codec: Codec) -> None:
-    """The first 132 KiB of an entry tell the seconds, whether it compresses well or not at all."""
+    """The first 132 KiB of an entry yield the seconds, however well it compresses."""
     for payload in (b"", b"abc", random.Random(2).randbytes(1 << 20), bytes(8 << 20)):
         data = pack_executable(payload, 0x01020304, codec)
         assert executable_seconds(data[: 132 << 10]) == 0x01020304
@@ -219,7 +219,7 @@ def test_seconds_of_a_too_short_head_are_unknown(codec: Codec) -> None:
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"\x28\xb5\x2f\xfd", b"\x78\x9c"]))
 def test_random_bytes_raise_nothing_but_damage(data: bytes, magic: bytes) -> None:
-    """Whatever the bytes, unpacking ends in an executable or in DamagedEntry."""
+    """Any bytes unpack to an executable or raise DamagedEntry."""
     executable_seconds(magic + data)
     for read in (unpack_executable, unseal, read_header):
         with contextlib.suppress(DamagedEntry):

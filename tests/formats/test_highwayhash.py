@@ -1,4 +1,4 @@
-"""HighwayHash64 against the vectors of its authors and what Riegeli's own writer put into files."""
+"""HighwayHash64 gives the results of its authors' test vectors and of Riegeli's own writer."""
 
 import pytest
 

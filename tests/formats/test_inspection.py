@@ -1,4 +1,4 @@
-"""What an executable entry says about itself."""
+"""The facts in an executable entry."""
 
 import random
 import zlib
@@ -36,7 +36,7 @@ def packed(content: bytes) -> bytes:
 @pytest.mark.smoke(since="0.6")
 @pytest.mark.jax
 def test_a_cpu_entry_tells_what_was_compiled(cpu_entries: JaxEntries) -> None:
-    """Name, sizes, shapes, source and cache path of a program are what they were when JAX compiled it."""
+    """Name, sizes, shapes, source and cache path are those of the program that JAX compiled."""
     data = cpu_entries.bytes("jit_named_step")
     found = inspect(data)
     assert found.grammar_ok, found.problems
@@ -68,14 +68,14 @@ def test_shapes_of_unusual_types(cpu_entries: JaxEntries) -> None:
 
 @pytest.mark.jax
 def test_a_lambda_is_found_at_its_line(cpu_entries: JaxEntries) -> None:
-    """A lambda, whose name JAX rewrites, is found at its own line."""
+    """A lambda, whose name JAX rewrites, is located at its own line."""
     found = inspect(cpu_entries.bytes("jit__lambda*"))
     assert (found.source_file, found.source_line) == (str(cpu_entries.program), LAMBDA_LINE)
 
 
 @pytest.mark.jax
 def test_entries_older_than_the_metadata_are_read(cpu_entries: JaxEntries) -> None:
-    """Without IFRT's metadata, as before jax 0.9, name and shapes come from the HLO module."""
+    """Without IFRT's metadata, before jax 0.9, name and shapes come from the HLO module."""
     payload = unpack_executable(cpu_entries.bytes("jit_named_step")).payload
     length, start = read_varint(memoryview(payload), 0)
     new, old = inspect(packed(payload)), inspect(packed(payload[start + length :]))
@@ -86,7 +86,7 @@ def test_entries_older_than_the_metadata_are_read(cpu_entries: JaxEntries) -> No
 
 @pytest.mark.jax
 def test_object_code_is_not_walked(cpu_entries: JaxEntries) -> None:
-    """60 MB of object code in an entry take no more steps than little of it."""
+    """60 MB of object code take no more steps than a little of it."""
     payload = unpack_executable(cpu_entries.bytes("jit_named_step")).payload
     length, start = read_varint(memoryview(payload), 0)
     body = Message(payload[start + length :])
@@ -122,7 +122,7 @@ def test_a_gpu_entry_tells_its_toolkit(name: str, shapes: tuple[str, ...]) -> No
 
 
 def test_a_program_of_jax_itself_is_placed_at_its_caller() -> None:
-    """Where no frame carries the function's name, the innermost common frame is the source, and it says so."""
+    """If no frame has the function's name, the source is the innermost common frame, and the result says so."""
     found = inspect(h200_entry("jit_bitwise_or"))
     assert found.source_file is not None
     assert found.source_file.endswith("diffrax/_solution.py")
@@ -130,7 +130,7 @@ def test_a_program_of_jax_itself_is_placed_at_its_caller() -> None:
 
 
 def test_a_program_without_stack_frames_has_no_source() -> None:
-    """Without stack frames the source is None."""
+    """Without stack frames, the source is None."""
     found = inspect(h200_entry("jit_stage"))
     assert (found.source_file, found.source_line, found.source_function) == (None, None, None)
 
@@ -155,13 +155,15 @@ PLACES = b"".join(
 
 
 def test_the_source_is_the_first_line_in_the_function() -> None:
-    """Of the places in the function with the module's name the first line counts; its qualified name is reported."""
+    """The source is the first line in the function with the module's name, which is reported with its
+    qualified name.
+    """
     found = inspect(packed(cpu_body(FILES + PLACES + frames((1, 0), (2, 1), (3, 1)))))
     assert (found.source_file, found.source_line, found.source_function) == ("a.py", 8, "C.<locals>.f")
 
 
 def test_the_source_of_a_foreign_name_is_the_shared_frame() -> None:
-    """With another module name the last frame before the stacks part is the source."""
+    """With another module name, the source is the last frame before the stacks diverge."""
     index = FILES + PLACES + frames((1, 0), (4, 1), (2, 2), (3, 2))
     found = inspect(packed(cpu_body(index, b"jit_other")))
     assert (found.source_line, found.source_function) == (7, "g")
@@ -217,7 +219,7 @@ def test_the_cache_path_is_only_what_jax_made(path: bytes, expected: str | None)
     ],
 )
 def test_which_caches_of_xla_it_was_made_with(names: list[str], expected: str | None) -> None:
-    """By default JAX has XLA cache its autotuning, which is not told; a cache of kernels is somebody's choice."""
+    """JAX's default of autotuning alone is not reported; a kernel cache is."""
     numbers = {"xla_gpu_per_fusion_autotune_cache_dir": 310, "xla_gpu_kernel_cache_file": 306}
     options = b"".join(text(number, f"/cache/{name}".encode()) for name, number in numbers.items() if name in names)
     found = inspect(packed(text(1, text(1, text(1, text(1, b"jit_f")))) + text(2, text(3, text(3, options)))))
@@ -234,7 +236,7 @@ def test_an_unknown_body_is_no_guess() -> None:
 
 
 def test_metadata_before_an_unknown_body_is_read() -> None:
-    """What a plug-in puts behind the metadata may be opaque, the metadata is read all the same."""
+    """Metadata are read even if the body after them is unknown."""
     shape = text(6, text(1, varint(4))) + text(2, number(1, 11))
     metadata = text(2, b"pjrt_ifrt") + text(7, b"jit_f") + text(5, shape)
     found = inspect(packed(varint(len(metadata)) + metadata + b"\xff\xff"))
@@ -242,7 +244,7 @@ def test_metadata_before_an_unknown_body_is_read() -> None:
 
 
 def test_a_type_that_is_not_known_leaves_the_shapes_unknown() -> None:
-    """One output of an unknown type makes all shapes None instead of an incomplete list."""
+    """One result of an unknown type makes all shapes None."""
     specs = b"".join(text(5, text(6, b"") + text(2, number(1, kind))) for kind in (11, 77))
     metadata = text(2, b"pjrt_ifrt") + specs
     assert inspect(packed(varint(len(metadata)) + metadata)).output_shapes is None
@@ -278,7 +280,7 @@ def test_records_are_read_across_blocks(size: int, codec: int) -> None:
 
 @pytest.mark.parametrize("codec", [ord("b"), ord("x")])
 def test_records_in_another_compression_stay_unread(codec: int) -> None:
-    """Brotli needs a decoder that we do not have: None, which is no damage."""
+    """Records in Brotli, for which jcache has no decoder, yield None, and are no damage."""
     assert riegeli.read_records(memoryview(riegeli_file(b"a", codec=codec)), limit=100) is None
     found = inspect(packed(riegeli_file(b"a", codec=codec)))
     assert (found.body_format, found.problems, found.module_name) == ("riegeli", (), None)
@@ -326,7 +328,7 @@ def test_mutated_insides_never_raise(data: st.DataObject) -> None:
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_mutated_cpu_insides_never_raise(cpu_entries: JaxEntries, seed: int) -> None:
-    """The same for an entry of the CPU."""
+    """Mutated content of a CPU's entry raises nothing."""
     chance = random.Random(seed)
     payload = bytearray(unpack_executable(cpu_entries.bytes("jit_named_step")).payload)
     for _ in range(chance.randint(1, 8)):

@@ -40,7 +40,7 @@ def test_fields_are_found_by_number_and_type() -> None:
 
 
 def test_missing_fields_are_none() -> None:
-    """What a message does not have is None or empty, along paths too."""
+    """A missing field is None or empty, along paths as well."""
     message = Message(text(1, b""))
     assert message.varint(9) is None
     assert message.text(9) is None
@@ -50,14 +50,14 @@ def test_missing_fields_are_none() -> None:
 
 
 def test_another_type_counts_as_unknown() -> None:
-    """A known number with another wire type than asked for is not there, as protobuf has it."""
+    """A field with another wire type than requested counts as missing, as in protobuf."""
     message = Message(number(1, 5) + text(2, b"x"))
     assert message.text(1) is None
     assert message.varint(2) is None
 
 
 def test_the_last_value_wins() -> None:
-    """Of several values of a singular field the last one counts."""
+    """Of several values of a singular field, the last one counts."""
     message = Message(number(1, 5) + number(1, 6) + text(2, b"a") + text(2, b"b"))
     assert message.varint(1) == 6
     assert message.text(2) == "b"
@@ -83,13 +83,13 @@ def test_rows_are_the_numbers_of_messages(fields: list[tuple[int, int]]) -> None
 
 @pytest.mark.parametrize("inner", [b"\x00\x00", b"\x08", b"\x08\x80", b"\x0b", b"\x08\xff" + b"\xff" * 9 + b"\x01"])
 def test_malformed_rows_are_refused(inner: bytes) -> None:
-    """What no message is, is none as a row either."""
+    """Rows that are no messages are refused."""
     with pytest.raises(DamagedEntry):
         list(Message(text(3, inner)).rows(3, 1))
 
 
 def test_rows_count_as_fields() -> None:
-    """All fields of all rows share the allowance of the message they are in."""
+    """The fields of all rows count against the limit of their message."""
     rows = text(3, number(1, 1) * 2) * 3
     assert len(list(Message(rows, max_fields=10).rows(3, 1))) == 3
     with pytest.raises(DamagedEntry):
@@ -127,7 +127,7 @@ def test_the_number_of_fields_is_bounded() -> None:
 
 @given(st.binary(max_size=200))
 def test_random_bytes_raise_nothing_else(data: bytes) -> None:
-    """Whatever the bytes, reading them ends in values or in DamagedEntry."""
+    """Any bytes yield values or raise DamagedEntry."""
     with contextlib.suppress(DamagedEntry):
         message = Message(data)
         for field in range(1, 40):

@@ -1,4 +1,6 @@
-"""Every byte of a Riegeli file is covered by a hash, or by what writers put where none is; reading: test_inspection."""
+"""Every byte of a Riegeli file is covered by a hash, or by the value that writers put there.
+`test_inspection` tests reading.
+"""
 
 import random
 import tracemalloc
@@ -74,26 +76,26 @@ def is_whole(data: bytes | memoryview) -> bool:
 
 @pytest.mark.parametrize("path", sorted(H200.glob("*-cache")), ids=lambda path: path.name[:20])
 def test_real_entries_are_whole(path: Path) -> None:
-    """What XLA wrote on a GPU has the hashes that its bytes have."""
+    """A real entry of a GPU has the right hashes."""
     riegeli.check_hashes(body(path.read_bytes()))
 
 
 def test_flips_in_the_headers_of_a_real_entry() -> None:
-    """No bit of the block header, the signature and the header of the records can flip unnoticed."""
+    """Every flipped bit of the block header, the signature and the records' header is found."""
     data = body(h200_entry("jit_stage"))
     assert [bit for bit in range(8 * (24 + 40 + 40)) if is_whole(flipped(data, bit))] == []
 
 
 @pytest.mark.parametrize("name", ["jit_stage", "jit_bitwise_or"])
 def test_flips_anywhere_in_a_real_entry(name: str) -> None:
-    """No bit of the compressed records can flip unnoticed, and the last byte is no exception."""
+    """Every flipped bit of the compressed records is found, down to the last byte."""
     data = body(h200_entry(name))
     bits = [*random.Random(name).sample(range(8 * len(data)), 400), *range(8 * len(data) - 8, 8 * len(data))]
     assert [bit for bit in bits if is_whole(flipped(data, bit))] == []
 
 
 def test_the_message_names_the_chunk() -> None:
-    """A damaged chunk is named by the byte at which it starts, and by what is wrong with it."""
+    """The message names a damaged chunk by its first byte, and the fault."""
     data = body(h200_entry("jit_stage"))
     with pytest.raises(DamagedEntry, match="chunk at byte 64: its data do not match"):
         riegeli.check_hashes(flipped(data, 8 * 200))
@@ -124,7 +126,7 @@ FILES = {
 
 @pytest.mark.parametrize("chunks", FILES.values(), ids=FILES.keys())
 def test_block_headers_and_padding(chunks: list[tuple[str, int, bytes]]) -> None:
-    """Files of several blocks are whole, and no bit around their edges can flip unnoticed, nor one anywhere else."""
+    """Files of several blocks are sound, and every flipped bit in them is found."""
     data = riegeli_file(*chunks)
     riegeli.check_hashes(memoryview(data))
     edges = [place for edge in range(0, len(data), BLOCK) for place in range(edge - 10, edge + 70)]

@@ -1,1 +1,1 @@
-"""What tests of several modules share: entries, caches, programs and the command line."""
+"""Helpers that tests of several modules share: entries, caches, programs and the command line."""

@@ -58,14 +58,14 @@ class Sample:
 
 
 def sample(*, solid: bool = False) -> Sample:
-    """One entry of each kind, three of the first, and a neighbour."""
+    """Return an archive of three executables, one entry of each other kind, and a neighbour."""
     entries = [(item(number, data), data) for number, data in enumerate((executable(), executable(9), b"x" * 700))]
     entries += [(item(8, b"trace", Kind.TRACES), b"trace"), (item(9, b"", Kind.GRAPHS, "g" * 60), b"")]
     return Sample(entries, {XLA_FILE: b"tuned" * 300}, solid=solid)
 
 
 def tar_of(members: Iterable[tuple[str | tarfile.TarInfo, bytes]], form: int = tarfile.PAX_FORMAT) -> bytes:
-    """A tar of files, or of whatever the members say that they are."""
+    """Return a tar of files, or of members of any type."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=form) as tar:
         for info, data in members:
@@ -81,7 +81,7 @@ def compressed(data: bytes) -> bytes:
 
 
 def contents_of(archive: bytes | io.BufferedIOBase) -> tuple[Manifest, dict[str, bytes], frozenset[tuple[str, str]]]:
-    """Everything that a reader makes of an archive."""
+    """Return everything that a reader gets from an archive."""
     stream = io.BytesIO(archive) if isinstance(archive, bytes) else archive
     reader = ArchiveReader(stream, name="a.tar.zst")  # type: ignore[arg-type]
     manifest = reader.head().manifest

@@ -1,4 +1,4 @@
-"""Clocks that tests set, what this process would wait for a lock, and how much Python a call runs."""
+"""Clocks that tests set, a lock whose waiting time is recorded, and a count of executed lines of Python."""
 
 import sys
 import time
@@ -50,7 +50,7 @@ def waits_for_locks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def lines_run(call: Callable[[], object], at_most: int) -> int:
-    """How many lines of Python a call runs, whatever time that takes; more than so many end it."""
+    """Return how many lines of Python a call runs; stop it after a maximum."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: object) -> Any:

@@ -38,7 +38,7 @@ Jcache = Callable[..., Result]
 
 
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment without what would change jcache or JAX."""
+    """Return the environment without variables that would change jcache or JAX."""
     kept = {name: os.environ[name] for name in KEEP if name in os.environ}
     return kept | {"COLUMNS": "80"} | AS_IN_ALL_TESTS | dict(more or {})
 
@@ -66,7 +66,7 @@ def call(
 def run_jax(
     cache: Path, *, bounded: int | None = None, program: Sequence[str] = (str(PROGRAM),), **more: str
 ) -> Result:
-    """A JAX process without jcache; it reports nothing but its own output and warnings."""
+    """Run a JAX process without jcache; it prints only its own output and warnings."""
     env = {
         "JAX_COMPILATION_CACHE_DIR": str(cache),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -87,7 +87,7 @@ def keys(directory: Path) -> set[str]:
 
 
 def powerless() -> list[str]:
-    """A command prefix under which file modes count even for root."""
+    """Return a command prefix under which file modes count even for root."""
     if os.geteuid() != 0:
         return []
     if not shutil.which("setpriv"):

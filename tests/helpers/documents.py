@@ -1,11 +1,11 @@
-"""The Markdown pages, and the console blocks in them, which are run and compared with what they print.
+"""The Markdown pages, whose console blocks are run and compared with the output on the page.
 
-A block of the language ``console`` holds commands, each after ``$ ``, and below each one what it prints. A comment
-``<!-- setup: COMMAND -->`` is a command that the reader does not see. The commands of a page run in order in a home
-directory of the page's own, in which ``tests`` is the repository's. A line ``…`` stands for lines that are left out.
+A block of the language ``console`` holds commands, each after ``$ ``, with its output below. A comment
+``<!-- setup: COMMAND -->`` is a command that the reader does not see. The commands of a page run in order in a separate
+home directory, in which ``tests`` is the repository's. A line ``…`` stands for lines that are left out.
 
-``python -m tests.helpers.documents PAGE...`` runs the commands of pages and writes into them what is printed now; a
-line ``…`` below a command keeps its output as it is.
+``python -m tests.helpers.documents PAGE...`` runs the commands of pages and writes their present output into them; a
+line ``…`` below a command keeps the old output.
 """
 
 import json
@@ -31,7 +31,7 @@ _OF_THE_MACHINE: Final = (
 
 
 class Step(NamedTuple):
-    """A command of a page: its text, what the page says that it prints, and where that stands; None for a set-up."""
+    """A command of a page: its text, the output on the page, and the position; None for a set-up."""
 
     command: str
     expected: str | None = None
@@ -49,7 +49,7 @@ def name_of(page: Path) -> str:
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """What the fenced blocks of a language hold."""
+    """Return the contents of the fenced blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
 
@@ -78,7 +78,7 @@ class Shell:
         self._environment = clean_environment({"HOME": str(home), "PATH": path})
 
     def run(self, command: str) -> str:
-        """What a command prints to stdout and stderr; it must end with exit code 0."""
+        """Return what a command prints to stdout and stderr; it must end with exit code 0."""
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self._home,
@@ -93,7 +93,7 @@ class Shell:
 
 
 def agree(command: str, expected: str, shown: str) -> bool:
-    """Whether what a command prints is what a page says, but for what depends on the machine and the moment."""
+    """Return whether the output of a command agrees with a page, apart from values of the machine and the time."""
     if (wanted := _value(expected)) is not None:
         return bool(_shape(wanted) == _shape(_value(shown)))
     wanted_lines, lines = stable(command, expected), stable(command, shown)
@@ -116,7 +116,7 @@ def agree(command: str, expected: str, shown: str) -> bool:
 
 
 def stable(command: str, text: str) -> list[str]:
-    """The lines, without what differs from run to run and from machine to machine."""
+    """Return the lines without values that differ between runs and machines."""
     lines = []
     for line in text.splitlines():
         if line.startswith(_OF_THE_MACHINE):
@@ -151,7 +151,7 @@ def _shape(value: Any) -> Any:
 
 
 def rewrite(page: Path) -> None:
-    """Writes what the commands of a page print now into it."""
+    """Write the present output of a page's commands into it."""
     text = page.read_text()
     changes = []
     with tempfile.TemporaryDirectory() as home:

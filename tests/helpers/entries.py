@@ -34,17 +34,17 @@ def key(number: int, name: str = "jit_step") -> str:
 
 
 def entry(number: int, size: int = 100, used_ns: int = NOW, **more: Any) -> Entry:
-    """An entry as a value, for what is pure."""
+    """Return an entry as a value, for tests of pure functions."""
     return Entry(Kind.EXECUTABLES, key(number), size, used_ns, used_ns, sidecar=True)._replace(**more)
 
 
 def executable(seconds: int = 3, codec: Codec = Codec.ZSTD) -> bytes:
-    """What JAX would store."""
+    """Return an entry as JAX would store it."""
     return pack_executable(xla_program(b"machine code" * 100), seconds, codec)
 
 
 def xla_program(code: bytes) -> bytes:
-    """What XLA makes of a program, as far as jcache can tell: its machine code may be anything."""
+    """Return what XLA makes of a program, as far as jcache reads it; the machine code is arbitrary."""
     return text(1, text(1, text(1, b"")) + text(4, code)) + text(2, b"")
 
 
@@ -72,7 +72,7 @@ def recency_of(directory: Path, a_key: str) -> int:
 
 
 def tree(directory: Path) -> dict[str, tuple[int, int, int, bytes]]:
-    """Everything below a directory: mode, inode, modification time and bytes."""
+    """Return mode, inode, modification time and bytes of everything below a directory."""
     found = {}
     for path in sorted(directory.rglob("*")):
         status = path.lstat()
@@ -89,7 +89,7 @@ def unread(directory: Path) -> None:
 
 
 def copied(source: Path, target: Path, **how: Any) -> Path:
-    """A copy of a directory whose files nobody has read: reading the source for it moves access times by chance."""
+    """Return a copy of a directory whose files were never read, since reading the source may change access times."""
     shutil.copytree(source, target, **how)
     unread(target)
     return target
@@ -97,7 +97,7 @@ def copied(source: Path, target: Path, **how: Any) -> Path:
 
 @contextmanager
 def process(code: str, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
-    """A Python process that has got so far as to print a line; it is told to go on by a line, and ends here."""
+    """Start a Python process that prints a line and waits for one; end it afterwards."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert child.stdin and child.stdout
@@ -122,7 +122,7 @@ with filelock.FileLock(sys.argv[1] + "/.lockfile"):
 
 @contextmanager
 def mounted_read_only(place: Path) -> Iterator[None]:
-    """A directory on a file system that is mounted read-only meanwhile, which hinders root as well."""
+    """Mount a directory read-only for the block, which restricts root as well."""
     bind = ["mount", "--bind", str(place), str(place)]
     if os.geteuid() != 0 or subprocess.run(bind, capture_output=True, check=False).returncode:
         pytest.skip("mounting is not allowed here")

@@ -1,4 +1,4 @@
-"""Caches of executables that tests make, and what they warn of and tell."""
+"""Caches of executables that keep what they warn of and what they tell."""
 
 import os
 import time
@@ -19,7 +19,7 @@ HOUR = 3600 * SECOND
 
 
 class Caches:
-    """Makes caches that keep what they warn of and what they tell, and closes them."""
+    """Makes caches that record their warnings and events, and closes them."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -32,11 +32,11 @@ class Caches:
         return cache
 
     def told(self, cache: ExecutableCache, *kinds: EventKind) -> list[CacheEvent]:
-        """The events of some sorts that a cache has told."""
+        """Return a cache's events of some kinds."""
         return [event for event in self.made[cache] if event.kind in kinds]
 
     def count(self, cache: ExecutableCache, *kinds: EventKind) -> int:
-        """How many events of some sorts a cache has told."""
+        """Return the number of events of some sorts that a cache has told."""
         return len(self.told(cache, *kinds))
 
     def refused(self, cache: ExecutableCache) -> Counter[str | None]:
@@ -45,12 +45,12 @@ class Caches:
 
 
 def entry_of(root: Root, a_key: str) -> Path:
-    """The path of an executable."""
+    """Return the path of an executable."""
     return root.directory(Kind.EXECUTABLES) / (a_key + ENTRY_SUFFIX)
 
 
 def on_record(root: Root) -> dict[str, Known]:
-    """What the ledger knows of the executables."""
+    """Return the ledger's records of the executables."""
     with closing(Ledger(root.ledger)) as ledger:
         return ledger.known(Kind.EXECUTABLES)
 

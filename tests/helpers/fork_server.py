@@ -33,7 +33,7 @@ KEEP: list[object] = []  # what must outlive the module that is replaced as `__m
 
 
 class Child(BaseException):
-    """Leaves the server's loop in a child, with what it is to run."""
+    """Ends the server's loop in a child, with the program to run."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Server:
         connection.sendall(b"%d\n" % child)
 
     def _leave(self, connection: socket.socket) -> None:
-        """Gives back what is the server's alone."""
+        """Undo what belongs to the server alone."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for each in (self._listener, self._woken, self._wakes, connection, *self._waiting.values()):
@@ -113,7 +113,7 @@ class Server:
 
 
 def settle(request: dict[str, Any]) -> None:
-    """Makes the process the one that was asked for."""
+    """Turn the process into the requested one."""
     os.environ.clear()
     os.environ.update(request["environment"])
     time.tzset()
@@ -163,7 +163,7 @@ def run(command: list[str]) -> None:
 
 
 def main() -> None:
-    """Imports the modules and serves; in a child, runs what was asked for."""
+    """Import the modules and serve; in a child, run the requested program."""
     path, modules = sys.argv[1], sys.argv[2:]
     del sys.path[0]  # this file's directory
     for module in modules:
@@ -183,9 +183,9 @@ def main() -> None:
 
 
 def leave(program: Callable[[], None]) -> NoReturn:
-    """Runs a program and ends as the interpreter does, but for taking apart all that was imported, which takes longest.
+    """Run a program and end like the interpreter, but without finalizing the modules, which would take longest.
 
-    Threads that are no daemons are waited for, what is to be done at exit is done, and streams are flushed.
+    Wait for threads that are no daemons, call the functions registered with `atexit`, and flush streams.
     """
     try:
         code = ended(program)

@@ -1,4 +1,4 @@
-"""Classes of which graphs are made, as users define them, where they can be found by name."""
+"""Classes of which graphs are made, defined as users do, in a module where they can be found by name."""
 
 import enum
 import typing
@@ -156,7 +156,7 @@ class Text(str):
 
 
 class Plain:
-    """A class that says how it is stored, once it is registered."""
+    """A class that is stored by its own functions once it is registered."""
 
     def __init__(self, points: Any) -> None:
         self.points = points
@@ -170,7 +170,7 @@ class Plain:
 
 
 def local() -> Any:
-    """An instance of a class that nobody finds."""
+    """Return an instance of a class that cannot be found by name."""
 
     @dataclass
     class Local:

@@ -55,7 +55,7 @@ def program(code: str, *arguments: object, at: Path, **env: object) -> "subproce
 
 
 def said(child: "subprocess.Popen[str]") -> Any:
-    """What a program said in its last line, which is JSON, when it had come to a good end."""
+    """Return the JSON in the last line of a program, which must end with success."""
     out, err = child.communicate(timeout=300)
     assert child.returncode == 0, err
     return json.loads(out.splitlines()[-1])
@@ -81,7 +81,7 @@ def graph_file(root: Root, key: str | None = None) -> Path:
 
 @contextmanager
 def forked() -> Iterator[bool]:
-    """Runs the block in the parent and in a forked child, which ends with it; True in the child."""
+    """Run the block in the parent and in a forked child, which ends with it; yield True in the child."""
     child = os.fork()
     if child == 0:
         code = 1

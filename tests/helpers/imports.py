@@ -36,7 +36,7 @@ def content(kind: Kind, a_key: str, build: int = 0) -> bytes:
 
 
 class Facts(NamedTuple):
-    """All that an entry takes along."""
+    """The metadata that an entry takes along."""
 
     data: bytes
     created_ns: int
@@ -98,7 +98,7 @@ def packed(root: Root, **request: Any) -> bytes:
 
 
 def planned(archive: bytes, root: Root, **wishes: Any) -> tuple[ArchiveReader, ImportPlan]:
-    """An archive that is open, and what importing it will do."""
+    """Return an open archive and the plan of its import."""
     reader = open_archive(io.BytesIO(archive))
     assert isinstance(reader, ArchiveReader)
     manifest = reader.head().manifest

@@ -12,7 +12,7 @@ BEGAN_S = 1_700_000_000  # when the first of the files was written; none of the 
 
 
 class As(StrEnum):
-    """In which way a distribution is installed."""
+    """The way in which a distribution is installed."""
 
     REGULAR = "regular"
     EDITABLE = "editable"

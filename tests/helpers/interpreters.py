@@ -1,11 +1,10 @@
-"""Python processes for the programs of tests: forked from one that has imported what they need, or started anew.
+"""Python processes for the programs of tests: forked from a server with the necessary imports, or new interpreters.
 
-Importing JAX takes longer than most programs of tests, and importing the command line longer than most commands. A
-fork server has done so; its child is a process of its own, with its own environment, directory and files. Of each kind
-there are two servers, which are interpreters with hash seeds of their own, and programs go to them in turn: so the
-second process of a test is always another interpreter than the first.
+Importing JAX takes longer than most programs of tests, and importing the command line longer than most commands. A fork
+server has imported them; each child has its own environment, directory and files. There are two servers of each kind,
+with different hash seeds, which are used in turn, so that the second process of a test is another interpreter.
 
-A variable that is read when the interpreter, JAX or XLA starts gets an interpreter that is started anew.
+If a test sets a variable that the interpreter, JAX or XLA reads at its start, a new interpreter is started.
 """
 
 import atexit
@@ -41,7 +40,9 @@ AS_IN_ALL_TESTS: Final = {"JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"
 
 
 def base_environment() -> dict[str, str]:
-    """The environment without what would change JAX, jcache or the interpreter, and with `AS_IN_ALL_TESTS`."""
+    """Return the environment without variables that change JAX, jcache or the interpreter, and with
+    `AS_IN_ALL_TESTS`.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_FROM_OUTSIDE)}
     return kept | AS_IN_ALL_TESTS
 
@@ -59,7 +60,7 @@ class Server:
         return base_environment()
 
     def takes(self, environment: Mapping[str, str]) -> bool:
-        """Whether a child of it is what a new interpreter would be under this environment."""
+        """Return whether a child would be like a new interpreter under this environment."""
         names = {name for name in {*self._environment, *environment} if name.startswith(self._at_start)}
         return all(self._environment.get(name) == environment.get(name) for name in names - LATER)
 
@@ -155,7 +156,7 @@ def _request(command: Sequence[str], environment: Mapping[str, str], cwd: Path |
 
 
 class Pair:
-    """Two servers with the same modules, which are asked in turn."""
+    """Two servers with the same modules, which are used in turn."""
 
     def __init__(self, modules: Sequence[str], at_start: Sequence[str]) -> None:
         self._turns = cycle([Server(modules, at_start) for _ in range(2)])
@@ -168,7 +169,7 @@ class Pair:
         cwd: Path | None = None,
         stdin: str = "",
     ) -> "subprocess.CompletedProcess[str]":
-        """Runs `python COMMAND` to its end, in a child of a server or, where that would differ, in one of its own."""
+        """Run `python COMMAND` to its end, in a child of a server or, if that would differ, in a new interpreter."""
         server = next(self._turns)
         if server.takes(environment):
             return server.run(command, environment=environment, cwd=cwd, stdin=stdin)

@@ -1,4 +1,4 @@
-"""Real entries for the tests: JAX fills caches in processes of its own, and the H200's lie in data/h200."""
+"""Real entries for the tests: JAX fills caches in separate processes, and the H200's are in data/h200."""
 
 from pathlib import Path
 
@@ -55,7 +55,7 @@ class JaxEntries:
 
 
 def run_python(*arguments: str) -> str:
-    """What a Python process of its own prints; JAX stays out of the process of the tests."""
+    """Return the output of a separate Python process; JAX stays out of the process of the tests."""
     result = with_jax.run(arguments, environment=environment())
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""

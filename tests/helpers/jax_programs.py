@@ -1,4 +1,4 @@
-"""Programs that use JAX, each in a process of its own, and what they say."""
+"""Programs that use JAX, each in a separate process, and their output."""
 
 import json
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from tests.helpers.interpreters import anew, base_environment, with_jax
 
 
 class Said(NamedTuple):
-    """What a program said: the JSON in its last line, and what it printed to stderr."""
+    """The output of a program: the JSON in its last line, and its stderr."""
 
     value: Any
     err: str
 
 
 def environment(more: Mapping[str, object] | None = None) -> dict[str, str]:
-    """The environment of the tests without what would change JAX or jcache."""
+    """Return the environment of the tests without variables that would change JAX or jcache."""
     return base_environment() | {name: str(value) for name, value in (more or {}).items()}
 
 

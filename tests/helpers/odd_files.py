@@ -1,4 +1,4 @@
-"""What is no regular file: directories, links, FIFOs and sockets."""
+"""Directories, links, FIFOs and sockets: what is no regular file."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ import pytest
 
 
 def odd(what: str, path: Path, beyond: Path) -> Path:
-    """Make something at the path that is no regular file."""
+    """Something at the path that is no regular file."""
     match what:
         case "directory":
             path.mkdir()

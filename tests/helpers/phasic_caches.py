@@ -40,18 +40,18 @@ def make_cache(home: Path) -> Path:
 
 
 def open_cache(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store of the cache, with a state directory of its own beside it."""
+    """Open a store of the cache, with its state directory beside it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tree.parent / "state"))
     return Store(open_root(tree))
 
 
 def place(tree: Path, key: str) -> Path:
-    """Where an entry's file is."""
+    """Return the path of an entry's file."""
     return open_root(tree).place(KINDS[key], key)
 
 
 def manifest_of(contents: Mapping[str, bytes], **more: Any) -> Manifest:
-    """The manifest of an archive of phasic's, as somebody wrote it who may be anybody."""
+    """Return the manifest of an archive of phasic's, as any program could write it."""
     items = [Item(KINDS[key], key, len(data), digest(data), NOW, NOW) for key, data in contents.items()]
     whole: dict[str, Any] = {"jcache": "0.1.0", "root": "/x", "directory": "/x", "layout": "phasic"}
     return Manifest(**(whole | {"items": tuple(sorted(items))} | more))
@@ -69,6 +69,6 @@ def stream_of(contents: Mapping[str, bytes]) -> bytes:
 
 
 def findings(store: Store) -> dict[str | None, str]:
-    """What verifying finds: keys, or names of files, and damages."""
+    """Return the findings of a verification as keys, or names of files, with damages."""
     result = verify(store, VerifyRequest(grace_ns=0))
     return {finding.key or finding.path.name: finding.damage.value for finding in result.findings}

@@ -1,6 +1,6 @@
 """Pytrees made of recipes, and a process that encodes or decodes their structures: a JSON line in, a JSON line out.
 
-A recipe is JSON: "leaf", null, or [kind, what it has beside its children, children].
+A recipe is JSON: "leaf", null, or [kind, auxiliary data, children].
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ functions: dict[str, Callable[[], None]] = {name: (lambda: None) for name in ("f
 
 
 def beside(aux: Any) -> Any:
-    """What a recipe has for what a node has beside its children."""
+    """Return the part of a recipe that stands for a node's auxiliary data."""
     if not isinstance(aux, dict):
         return [beside(part) for part in aux] if isinstance(aux, list) else aux
     ((tag, value),) = aux.items()
@@ -146,7 +146,7 @@ def key(recipe: Any) -> str:
 
 
 def answer(question: dict[str, Any]) -> Any:
-    """What the process says; a refusal is a list of its class and its text."""
+    """Return the answer of the process; a refusal is a list of its class and its text."""
     likes = structures(question["likes"])
     try:
         if "encode" in question:
@@ -161,6 +161,6 @@ def answer(question: dict[str, Any]) -> Any:
 
 
 def serve() -> None:
-    """Answers until there is no more question."""
+    """Answer until the questions end."""
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)

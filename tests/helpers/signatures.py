@@ -13,7 +13,7 @@ def ssh_keygen(*words: str | Path, data: bytes = b"", **environment: str) -> sub
 
 
 def _has_openssh() -> bool:
-    """Whether there is an ssh-keygen that signs and finds principals: then it misses their arguments."""
+    """Return whether there is an ssh-keygen that signs and finds principals: it complains of missing arguments."""
     try:
         return b"Too few arguments for find-principals" in ssh_keygen("-Y", "find-principals").stderr
     except OSError:

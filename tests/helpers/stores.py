@@ -1,4 +1,4 @@
-"""Stores that tests make, and what lies in them."""
+"""Stores that tests make, and the entries in them."""
 
 from jcache.layout import Kind, Root
 from jcache.store.store import Store

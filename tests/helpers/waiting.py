@@ -1,4 +1,4 @@
-"""Waiting for what happens elsewhere, for as long as it takes."""
+"""Wait for events in other processes, without a time limit."""
 
 import os
 import tempfile
@@ -21,7 +21,7 @@ def until(condition: Callable[[], T], limit_s: float = LIMIT_S) -> T:
 
 
 def tick() -> None:
-    """Waits until the clocks, of which the file system's goes in steps, tell a time that nothing here has had yet."""
+    """Wait until the clocks, including the file system's coarse one, show a time that no file here has."""
     before = time.time_ns()
     with tempfile.TemporaryFile() as file:
 

@@ -1,4 +1,4 @@
-"""Tests for the fence around JAX's private parts, each in processes of its own with the JAX installed."""
+"""The hook for JAX's cache, tested in separate processes with the installed JAX."""
 
 import socket
 import subprocess
@@ -53,7 +53,7 @@ base = Path(sys.argv[1])
 
 
 def said(program: str, *arguments: object, **environment: str) -> Any:
-    """The JSON in the last line that a program prints in a process of its own."""
+    """Return the JSON in the last line that a program prints in a separate process."""
     return run(PRELUDE + program, *arguments, env=environment).value
 
 
@@ -68,7 +68,7 @@ def test_importing_the_fence_does_not_import_jax() -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("before", ["nothing", "no directory", "another directory"])
 def test_our_cache_is_used_whatever_happened_before(before: str, tmp_path: Path) -> None:
-    """Installing takes effect at once, and what has been used before can be told."""
+    """The installation takes effect at once, and an earlier use of JAX's cache is detected."""
     program = """
 before = sys.argv[2]
 if before != "nothing":
@@ -88,7 +88,7 @@ print(json.dumps([*told, str(cache_hook.in_use()), len(entries(base / "ours")), 
 @pytest.mark.jax
 @pytest.mark.smoke
 def test_uninstalling_puts_back_what_was_there(tmp_path: Path) -> None:
-    """The function, the cache object and its state are the very ones from before, also after several installations."""
+    """Function, cache object and state are the original objects again, even after several installations."""
     program = """
 names = ("get_file_cache", "_cache", "_cache_initialized", "_cache_checked", "_cache_used")
 use(base / "theirs")
@@ -118,7 +118,7 @@ print(json.dumps([len(entries(base / "ours")), len(entries(base / "theirs")), ty
 
 @pytest.mark.jax
 def test_a_directory_can_be_left_to_jax(tmp_path: Path) -> None:
-    """Where we make no cache, JAX's own is used, and ours again for the next directory."""
+    """If jcache makes no cache for a directory, JAX uses its own, and jcache's again for the next directory."""
     program = """
 def make_cache(path):
     return Folder(path) if path.endswith("ours") else None
@@ -136,7 +136,7 @@ print(json.dumps([*told, str(cache_hook.in_use()), len(entries(base / "ours")), 
 
 @pytest.mark.jax
 def test_jax_can_reset_and_check_our_cache(tmp_path: Path) -> None:
-    """JAX's reset comes back to ours, and its own check of the contents stays around it."""
+    """After JAX's reset, jcache's cache is used again, inside JAX's check of the contents."""
     program = """
 if hasattr(jax.config, "jax_compilation_cache_check_contents"):
     jax.config.update("jax_compilation_cache_check_contents", True)
@@ -156,7 +156,7 @@ print(json.dumps([len(entries(base)), isinstance(caches._cache, CacheInterface),
 
 @pytest.mark.jax
 def test_a_jax_with_other_internals_is_left_alone(tmp_path: Path) -> None:
-    """The reason is given, nothing is touched, and JAX's own cache goes on working."""
+    """If JAX's internals differ, the reason is returned, nothing changes, and JAX's own cache works."""
     program = """
 use(base)
 del caches._cache_used
@@ -173,7 +173,7 @@ print(json.dumps([reason, type(caches._cache).__name__]))
 
 @pytest.mark.jax
 def test_keys_without_the_path_are_those_of_jax_without_xlas_caches(tmp_path: Path) -> None:
-    """They are the same in every directory and with any of XLA's caches, and undoing brings the path back."""
+    """Keys are the same in every directory and with any of XLA's caches; undoing restores the path."""
     program = """
 _, path, caches_on, portable = sys.argv[1:]
 use(base / path)
@@ -212,7 +212,7 @@ def stored(run):
 
 
 def said_by_ranks(program: str, directories: list[Path], on: str) -> list[Any]:
-    """What the two processes of one program say."""
+    """Return the output of the two processes of one program."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
@@ -227,7 +227,7 @@ def said_by_ranks(program: str, directories: list[Path], on: str) -> list[Any]:
 @pytest.mark.parametrize("on", ["yes", "no"])
 @pytest.mark.parametrize("common", [True, False])
 def test_every_process_writes_to_the_cache_if_told(tmp_path: Path, on: str, common: bool) -> None:
-    """In a program of two processes the second one's executables are stored too, in a directory of its own or not."""
+    """In a program of two processes, the executables of the second one are stored as well, in any directory."""
     program = "print(json.dumps([compute(rank + 2), cache_hook.process_index(), jax.process_count()]))"
     directories = [tmp_path / "all"] * 2 if common else [tmp_path / "first", tmp_path / "second"]
     assert said_by_ranks(program, directories, on) == [[4, 0, 2], [6, 1, 2]]
@@ -237,7 +237,9 @@ def test_every_process_writes_to_the_cache_if_told(tmp_path: Path, on: str, comm
 
 @pytest.mark.jax
 def test_writing_by_all_changes_nothing_else_and_goes_with_callbacks_in_any_order(tmp_path: Path) -> None:
-    """Each can be turned on and off without the other, and what JAX else does by rank stays as it was."""
+    """Each of the two patches works and is undone without the other, and JAX's other uses of the rank stay
+    unchanged.
+    """
     program = """
 callback = lambda x: np.asarray(x)
 def calls(number):
@@ -292,7 +294,7 @@ print(json.dumps(reason))
 
 
 def test_patches_are_undone_in_any_order_and_leave_nothing_behind() -> None:
-    """However often two of them come and go, no layer stays; below somebody else's they do nothing."""
+    """Patches that come and go in any order leave no layer behind; below another program's patch they do nothing."""
     module = SimpleNamespace(function=lambda: "original")
     original = module.function
 
@@ -337,7 +339,7 @@ print(json.dumps([*told, len(jax.devices()), sorted(cache_hook.platforms())]))
 
 @pytest.mark.jax
 def test_a_jax_that_is_newer_than_any_tested_is_told(tmp_path: Path) -> None:
-    """There is one sentence about it, and none about those that were tested."""
+    """A JAX newer than the tested ones yields one sentence, and a tested one none."""
     program = """
 told = [cache_hook.newer_than_tested()]
 jax.__version_info__, jax.__version__ = (0, 13, 0), "0.13.0"

@@ -1,4 +1,4 @@
-"""Tests for caching programs with host callbacks, each in processes of its own with the JAX installed."""
+"""Caching of programs with host callbacks, tested in separate processes with the installed JAX."""
 
 import sys
 from pathlib import Path
@@ -90,7 +90,9 @@ report(*results.values())
 @needs_callbacks
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_another_process_loads_the_program_and_calls_its_own_callbacks(name: str, tmp_path: Path) -> None:
-    """It hits every program, and its own functions are called with the same values as without a cache."""
+    """Another process hits every program, and its own functions receive the values that they receive without
+    a cache.
+    """
     program = CALLBACKS + PROGRAMS[name]
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"} if name == "two devices" else {}
     said(program, tmp_path / "shared", "one", **flags)
@@ -137,7 +139,7 @@ def test_callbacks_under_jcache_run(jcache: Jcache, tmp_path: Path, first: str) 
 @pytest.mark.smoke
 @needs_callbacks
 def test_callbacks_and_our_cache_outlive_what_jax_clears(tmp_path: Path) -> None:
-    """After clearing JAX's caches, resetting its cache and installing ours again, every program is found in it."""
+    """After JAX's caches are cleared and reset, and jcache's is installed again, every program is hit."""
     program = """
 def again(*clear):
     [function() for function in (jax.clear_caches, *clear)]
@@ -202,7 +204,9 @@ report(times(2), times(3), times(4, 5), times(6, 7))
 
 @needs_callbacks
 def test_jax_without_jcache_never_finds_what_it_cannot_run(tmp_path: Path) -> None:
-    """It shares the directory and compiles programs with callbacks anew; so does a program that set its own hook."""
+    """JAX without jcache, in the same directory, compiles programs with callbacks again, as does a program
+    with its own hook.
+    """
     said(CALLBACKS + PROGRAMS["several"], tmp_path, "one")
     hooked = 'from jax._src import cache_key\ncache_key.custom_hook = lambda: ""\n'
     for off in ("callbacks.cache_callbacks(on=False)\n", hooked):
@@ -214,7 +218,7 @@ def test_jax_without_jcache_never_finds_what_it_cannot_run(tmp_path: Path) -> No
 
 @pytest.mark.skipif(CACHES_CALLBACKS, reason="this JAX can bind callbacks on loading")
 def test_the_reason_is_given_where_callbacks_cannot_be_cached(tmp_path: Path) -> None:
-    """Nothing is patched then, and the programs run as ever."""
+    """If callbacks cannot be cached, the reason is returned, nothing is patched, and the programs run."""
     reason = said("print(json.dumps([callbacks.cache_callbacks(on=True), callbacks._patches]))", tmp_path)
     cannot = "cannot give host callbacks" if JAX >= (0, 6) else "compiles the addresses of host callbacks"
     assert cannot in reason[0] and reason[1] == []

@@ -141,7 +141,7 @@ def test_another_process_neither_traces_nor_compiles(tmp_path: Path, name: str) 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_missing_executable_is_compiled_from_the_stored_program(tmp_path: Path, name: str) -> None:
-    """Where JAX's cache has none that fits, StableHLO is compiled, without tracing, and JAX stores the executable."""
+    """If no executable fits, JAX compiles and stores the recorded StableHLO, without tracing."""
     cold, warm = said(PROGRAMS[name], tmp_path), said(PROGRAMS[name], tmp_path, "portable")
     assert warm["traced"] == 0 and warm["loaded"] is None and warm["compiled"].startswith("jit_step-")
     assert (tmp_path / f"{warm['compiled']}-cache").exists()
@@ -156,13 +156,13 @@ REASONS = {
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_what_cannot_be_replayed_is_told(tmp_path: Path, reason: str) -> None:
-    """Programs that call back to this very process, or have effects, say so instead of a key."""
+    """Programs with callbacks into this process, or with effects, report a reason instead of a key."""
     told = said(f"step = replayed({REASONS[reason]})\nreport(step(jnp.ones(3)))", tmp_path)
     assert told["reason"] in REASONS and told["key"] is None
 
 
 def test_other_devices_are_another_executable(tmp_path: Path) -> None:
-    """On another device the same program is compiled for that one, and the results lie there."""
+    """On another device, the same program is compiled for that one, and the results lie there."""
     program = """
 def step(x):
     calls.append(1)
@@ -178,7 +178,7 @@ report(out, device=[d.id for d in out.devices()])
 
 @pytest.mark.smoke(since="0.6")
 def test_uninstalling_puts_jax_back(tmp_path: Path) -> None:
-    """After `uninstall` the functions of JAX are the ones that they were."""
+    """After `uninstall`, JAX's functions are the original ones."""
     program = """
 import json
 from jax._src import cache_key, compiler

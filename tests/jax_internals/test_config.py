@@ -18,7 +18,7 @@ def now():
 
 @pytest.mark.smoke
 def test_options_are_set_and_put_back(tmp_path: Path) -> None:
-    """What JAX does not have, or refuses, is told; putting back twice does what once does."""
+    """Options that JAX lacks or refuses are reported; restoring twice has the effect of restoring once."""
     program = (
         CONFIGURE
         + """
@@ -39,7 +39,7 @@ print(json.dumps([after, configured.unknown, config.option(first)]))
 
 
 def test_what_the_program_has_set_since_stays(tmp_path: Path) -> None:
-    """Only options that are still as they were set are put back."""
+    """Only options that still have the value set by jcache are restored."""
     program = (
         CONFIGURE
         + """
@@ -54,7 +54,7 @@ print(json.dumps(now()))
 
 
 def test_what_a_context_manager_says_in_one_thread_is_neither_remembered_nor_compared(tmp_path: Path) -> None:
-    """The option of the whole program is put back, whichever thread is within which context."""
+    """The option for all threads is restored, whatever context manager is active in a thread."""
     program = """
 from jax._src import config as jax_config
 time, name = jax_config.persistent_cache_min_compile_time_secs, "jax_persistent_cache_min_compile_time_secs"

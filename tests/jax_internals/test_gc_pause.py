@@ -26,7 +26,7 @@ def enabled() -> Iterator[None]:
 
 
 def test_it_waits_and_goes_on() -> None:
-    """Putting it off twice is putting it off once, and letting it go on twice is no error."""
+    """Pausing twice is the same as once, and resuming twice is no error."""
     for _ in range(2):
         collector.put_off()
         collector.put_off()
@@ -37,7 +37,7 @@ def test_it_waits_and_goes_on() -> None:
 
 
 def test_who_has_switched_it_off_finds_it_off() -> None:
-    """It is not switched on for a program that does without."""
+    """A program that has switched the collector off finds it off afterwards."""
     gc.disable()
     try:
         collector.put_off()
@@ -48,7 +48,7 @@ def test_who_has_switched_it_off_finds_it_off() -> None:
 
 
 def test_it_waits_for_the_outermost() -> None:
-    """What is done meanwhile and has it wait, too, does not let it go on."""
+    """A pause inside another one does not end the outer one."""
     with collector.waits():
         with collector.waits():
             assert not gc.isenabled()
@@ -58,7 +58,7 @@ def test_it_waits_for_the_outermost() -> None:
 
 
 def test_the_last_thread_lets_it_go_on() -> None:
-    """While another thread still puts it off, it waits."""
+    """The collector stays off while another thread pauses it."""
     begun, end = threading.Event(), threading.Event()
 
     def other() -> None:
@@ -104,13 +104,13 @@ end.set()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="without fork")
 def test_a_forked_child_has_its_own() -> None:
-    """What other threads of the parent put off, nobody would let go on in the child."""
+    """In a forked child, the pauses of the parent's other threads do not count."""
     done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["11", "False"]
 
 
 class Garbage:
-    """In a cycle with itself; notes in which thread it ends."""
+    """An object in a cycle with itself; it records the thread in which it is finalized."""
 
     ended: ClassVar[list[int]] = []
 
@@ -123,7 +123,7 @@ class Garbage:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_no_finalizer_of_the_program_runs_in_a_thread_of_ours(fails: bool) -> None:
-    """Although each object that is made anywhere would start a collection, and the program waits meanwhile."""
+    """No finalizer of the program runs in a thread of jcache, even if every allocation would start a collection."""
     begin, done, before = allocate_lock(), allocate_lock(), gc.get_threshold()
     made: list[object] = []
     done.acquire()
@@ -157,7 +157,9 @@ def test_no_finalizer_of_the_program_runs_in_a_thread_of_ours(fails: bool) -> No
 
 
 def test_every_thread_in_a_program_is_started_so() -> None:
-    """No module that a program uses starts one otherwise; the others are commands of jcache's, and their processes."""
+    """Modules that a program uses start threads only with `start_thread`; others belong to commands and their
+    processes.
+    """
     src = Path(package.__file__).parent
     commands = {"cli", "shipping", "verify", "admin"}
     elsewhere = {"runs/launch.py", "runtime/checked_reads.py"}  # in the process of `jcache run`

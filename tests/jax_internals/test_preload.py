@@ -1,4 +1,4 @@
-"""The executable that a call needed before is loaded while the call is looked up; nobody sees what was in vain."""
+"""The executable of an earlier call is loaded during the look-up; a useless load has no visible effect."""
 
 import json
 from hashlib import sha256
@@ -71,7 +71,7 @@ def step(root: Path, rate: float = 2.0, device: int = 0) -> dict[str, Any]:
 
 
 def notes(root: Path) -> list[Path]:
-    """The files that say which executable a call has needed."""
+    """Return the files that name the executable of an earlier call."""
     return [path for path in open_root(root).verdicts.iterdir() if b"\njit_" in path.read_bytes()]
 
 
@@ -87,7 +87,7 @@ def check_clean(root: Path) -> None:
 
 @pytest.mark.smoke(since="0.6")
 def test_the_second_process_loads_it_meanwhile(tmp_path: Path) -> None:
-    """In a thread of its own, once, and it counts as one hit."""
+    """The second process loads the executable in a separate thread, once, and it counts as one hit."""
     first = step(tmp_path)
     assert (first["outcome"], first["begun"]) == ("stored", 0)
     for _ in range(2):
@@ -98,7 +98,9 @@ def test_the_second_process_loads_it_meanwhile(tmp_path: Path) -> None:
 
 
 def test_what_was_loaded_in_vain(tmp_path: Path) -> None:
-    """Where another one is needed, that one serves; what was loaded is not counted, and the next note is right."""
+    """If the call needs another executable, that one serves; the loaded one is not counted, and the next note
+    is right.
+    """
     assert step(tmp_path)["outcome"] == "stored"
     changed = step(tmp_path, rate=3.0)
     assert (changed["outcome"], changed["begun"], changed["taken"], changed["hits"]) == ("stored", 1, 0, 0)
@@ -120,7 +122,7 @@ def test_on_another_device(tmp_path: Path) -> None:
 
 
 def test_of_another_machine(tmp_path: Path) -> None:
-    """What was noted on a machine of another kind is not loaded at all, and noted anew."""
+    """A note from another kind of machine is not used, and is replaced."""
     step(tmp_path)
     (note,) = notes(tmp_path)
     _, key, around = note.read_text().split("\n", 2)
@@ -133,7 +135,7 @@ def test_of_another_machine(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("note", ["", "jit_step", "jit_step\n{", 'jit_step\n{"devices":[9]}', "\n", "x" * 2_000_000])
 def test_notes_that_say_nothing(tmp_path: Path, note: str) -> None:
-    """Whatever stands there, the program starts warm as if nothing did."""
+    """With malformed notes, the program starts warm without them."""
     step(tmp_path)
     (path,) = notes(tmp_path)
     written(path, note)
@@ -143,7 +145,7 @@ def test_notes_that_say_nothing(tmp_path: Path, note: str) -> None:
 
 @pytest.mark.parametrize("how", ["changed", "gone"])
 def test_an_executable_that_cannot_be_loaded(tmp_path: Path, how: str) -> None:
-    """It is found damaged or missing by who needs it, once, and not before: it is compiled anew."""
+    """A damaged or missing executable is found once, by the call that needs it, and compiled again."""
     step(tmp_path)
     directory = open_root(tmp_path).directory(Kind.EXECUTABLES)
     (entry,) = directory.glob("jit_step-*-cache")
@@ -170,7 +172,7 @@ def test_what_lapack_needs_comes_first(tmp_path: Path) -> None:
 
 
 def test_a_note_holds_until_another_one_takes_its_place(native: Root) -> None:
-    """It is told as it was given."""
+    """A note is returned unchanged until another one replaces it."""
     verdicts = Verdicts(native)
     assert verdicts.likely("step") == ""
     for note in ("jit_step-1\n{}", "jit_step-2\n{}"):
@@ -180,7 +182,7 @@ def test_a_note_holds_until_another_one_takes_its_place(native: Root) -> None:
 
 
 def test_a_note_with_a_flipped_bit_is_none(native: Root) -> None:
-    """XLA would end the process with what it tells."""
+    """A note with a flipped bit is ignored, since XLA could end the process because of it."""
     verdicts = Verdicts(native)
     verdicts.expect("step", "jit_step-1\n{}")
     (path,) = native.verdicts.iterdir()

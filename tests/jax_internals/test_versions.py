@@ -1,4 +1,4 @@
-"""The versions of JAX from which on something holds stand in one module, which every Python can load."""
+"""The versions of JAX at which behaviour changed are in one module, which any Python can import."""
 
 import ast
 import subprocess
@@ -12,7 +12,7 @@ from jcache.package import PACKAGE, own_file
 
 
 def versions_in(tree: ast.Module) -> set[tuple[int, ...]]:
-    """The tuples such as ``(0, 4, 31)`` or ``(0, 11)`` that a module compares by order, or gives a name."""
+    """Return the tuples such as ``(0, 4, 31)`` or ``(0, 11)`` that a module compares or names."""
     found: set[tuple[int, ...]] = set()
     orders = ast.Lt | ast.LtE | ast.Gt | ast.GtE
     for node in ast.walk(tree):
@@ -33,7 +33,7 @@ def versions_in(tree: ast.Module) -> set[tuple[int, ...]]:
 
 
 def test_no_other_module_names_a_version_of_jax() -> None:
-    """No module but this one compares with a version of JAX of its own."""
+    """No other module compares with its own constant for a version of JAX."""
     modules = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in Path(PACKAGE).rglob("*.py")}
     assert {name for name, text in modules.items() if versions_in(ast.parse(text))} == {"jax_internals/versions.py"}
     assert versions_in(ast.parse("OLD, NEW = (0, 4, 36), (0, 11)\nif (0, 8, 1) <= version: pass")) == {
@@ -42,7 +42,7 @@ def test_no_other_module_names_a_version_of_jax() -> None:
 
 
 def test_it_is_loaded_by_any_python() -> None:
-    """It imports nothing, so that the recorder loads it in a program's Python without cost and without jcache."""
+    """The module imports nothing, so the recorder can import it in a program without jcache."""
     source = Path(own_file("jax_internals", "versions.py"))
     assert not [
         node for node in ast.walk(ast.parse(source.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)
@@ -61,7 +61,7 @@ def test_callbacks_are_bound_between_two_versions() -> None:
 
 
 def test_versions_are_in_order() -> None:
-    """Each behaviour changed in the order of the constants, and before the newest version that was tested."""
+    """The constants are in the order of the versions, and before the newest tested one."""
     assert versions.KEYS_WITH_PATHS < versions.KEYS_WITHOUT_PATHS < versions.NEWEST_TESTED
     steps = [versions.CALLBACKS_NUMBERED, versions.CALLBACKS_BOUND_ON_LOADING, versions.CALLBACKS_CACHED_BY_JAX]
     assert all(earlier < later for earlier, later in pairwise([*steps, versions.NEWEST_TESTED]))

@@ -1,4 +1,6 @@
-"""Keys of entries."""
+"""Keys are told from other texts, and shortened to fit a file name."""
+
+import os
 
 import pytest
 from hypothesis import given, strategies as st
@@ -9,6 +11,11 @@ from tests.helpers.entries import digits, key
 from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 HEX = digits(1)
+
+
+names = st.text(max_size=300) | st.binary(max_size=255).map(os.fsdecode)
+
+
 functions = st.text(st.characters(min_codepoint=32, exclude_characters="/"), min_size=1, max_size=40).filter(
     str.isprintable
 )
@@ -16,7 +23,7 @@ functions = st.text(st.characters(min_codepoint=32, exclude_characters="/"), min
 
 @given(functions, st.integers(0, 9))
 def test_keys_and_names(function: str, number: int) -> None:
-    """A key's file is its entry, its sidecar is its own, and the function's name is what stands before the hash."""
+    """A key's file is its entry, its sidecar has its own name, and the function's name precedes the hash."""
     key = f"{function}-{digits(number)}"
     assert is_key(key)
     assert name_of(key) == function
@@ -33,7 +40,7 @@ def test_a_legacy_key_has_no_name() -> None:
     "key", ["", "jit_f", HEX, f"-{HEX}", f"a/b-{HEX}", f"../../x-{HEX}", f"a\0b-{HEX}", f"a\udcff-{HEX}"]
 )
 def test_what_is_no_key_is_refused(key: str) -> None:
-    """A key cannot name a file elsewhere, nor one that is not an entry's."""
+    """A text that names a file elsewhere, or a file that is no entry's, is refused as a key."""
     with pytest.raises(InvalidValue, match="is not a key"):
         check_key(key)
 

@@ -1,4 +1,4 @@
-"""The meaning of file names, and where entries lie."""
+"""Every name on disk, and its meaning."""
 
 import os
 import pickle
@@ -55,13 +55,13 @@ names = st.text(max_size=300) | st.binary(max_size=255).map(os.fsdecode)
     ],
 )
 def test_members(name: str, expected: Member) -> None:
-    """A name is an entry, a sidecar, legacy, temporary, XLA's, ours or unknown, and unknown whenever in doubt."""
+    """A name is an entry, a sidecar, legacy, temporary, XLA's, jcache's or unknown; in doubt it is unknown."""
     assert member(name)[0] is expected
 
 
 @given(names)
 def test_every_name_is_some_member(name: str) -> None:
-    """Whatever lies in a directory is classified; only entries, sidecars and legacy ones have a key."""
+    """Every file name is classified; only entries, sidecars and legacy entries have a key."""
     what, of = member(name)
     assert bool(of) is (what in (Member.ENTRY, Member.SIDECAR, Member.LEGACY))
     assert not of or name.startswith(of)

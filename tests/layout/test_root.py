@@ -1,4 +1,4 @@
-"""A root, and the paths in it."""
+"""A root knows the paths in it."""
 
 from pathlib import Path
 

@@ -19,7 +19,7 @@ OUTERMOST = {"SimulationStepFn.__call__", "get_initial_state_and_post_processed_
 
 
 def counted(function):
-    """Says when it runs, which is when it is traced."""
+    """Return a function that reports each run, which happens when it is traced."""
 
     @functools.wraps(function)
     def call(*args, **kwargs):
@@ -30,7 +30,7 @@ def counted(function):
 
 
 def jit_of_torax(jit, original):
-    """`jit` for what Torax jits, JAX's own for all others."""
+    """Return `jit` for Torax's own functions, and JAX's for all others."""
 
     def replaced(function=None, **options):
         if not sys._getframe(1).f_globals.get("__name__", "").startswith("torax"):
@@ -43,7 +43,7 @@ def jit_of_torax(jit, original):
 
 
 class Timed:
-    """A step function that tells when its first step has ended."""
+    """A step function that reports the end of its first step."""
 
     def __init__(self, step_fn, ended):
         self._step_fn, self._ended = step_fn, ended

@@ -184,7 +184,7 @@ def nnx():
 
 
 def checked():
-    """A function with a check of Equinox's, which calls back to the host unless EQX_ON_ERROR says otherwise."""
+    """Return a function with a check of Equinox's, which calls back to the host unless EQX_ON_ERROR turns that off."""
     import equinox as eqx
 
     def step(x):
@@ -195,7 +195,7 @@ def checked():
 
 
 def linear_algebra():
-    """LAPACK and sorting, of which this process lowers nothing else."""
+    """Compute with LAPACK and sorting, which this process does not lower elsewhere."""
 
     def step(a, b):
         print("traced")

@@ -61,12 +61,12 @@ clipped.defvjp(lambda x: (x**2, x), lambda x, g: (jnp.clip(2 * x * g, -1, 1),))
 
 
 def gradients():
-    """Of a function with a rule of its own, for each row."""
+    """Compute gradients of a function with a custom rule, for each row."""
     return jax.jit(jax.vmap(jax.grad(lambda row: jnp.sum(clipped(row)))))(np.arange(6, dtype=FLOAT).reshape(2, 3) / 4)
 
 
 def callback():
-    """Parts that are computed by numpy: programs that differ in nothing but what they call."""
+    """Compute parts with numpy: programs that differ only in the called function."""
 
     def called(function):
         return jax.jit(lambda x: jax.pure_callback(function, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1)
@@ -76,7 +76,7 @@ def callback():
 
 
 def narrow():
-    """In bfloat16."""
+    """Compute in bfloat16."""
     return jax.jit(lambda x: (x @ x.T).astype(jnp.bfloat16))(np.arange(6, dtype=jnp.bfloat16).reshape(2, 3))
 
 
@@ -90,7 +90,7 @@ def donated():
 
 
 def sharded():
-    """Each device has its part of the rows, and all the sum of all."""
+    """Give each device a part of the rows, and every device the sum."""
     mesh = Mesh(np.array(jax.devices()), ("rows",))
     spec = PartitionSpec("rows")
 

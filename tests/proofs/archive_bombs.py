@@ -18,7 +18,7 @@ EMPTY_GZIP = bytes.fromhex("1f8b08000000000000ff0300000000000000 0000".replace("
 
 
 class Endless(io.RawIOBase):
-    """A stream of pieces that are made when they are asked for."""
+    """A stream of pieces that are made on request."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -132,7 +132,7 @@ def deep_manifest() -> BinaryIO:
 
 
 def manifest_of_lines() -> BinaryIO:
-    """Lines of a byte, each of which would be kept as an object."""
+    """Return a manifest of one-byte lines, each of which would be kept as an object."""
     return squeezed(repeated(encode_header("manifest.json", 500 << 20), b"x\n" * (1 << 19), 500))
 
 
@@ -166,6 +166,6 @@ def trailer_of_empty_lists() -> BinaryIO:
 
 
 def content_for_a_small_entry() -> BinaryIO:
-    """An entry of a thousand bytes that a solid archive says to hold a hundred million."""
+    """Return an entry of a thousand bytes for which a solid archive claims a hundred million."""
     start, name = head(1000, solid=True)
     return squeezed(repeated(start + encode_header(name + ".zlib-content", 100_000_000), bytes(100_000), 1000))

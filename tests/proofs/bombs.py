@@ -24,13 +24,13 @@ MANY = 999_000  # fields: a message may have a million
 
 @cache
 def zstd(content: bytes, times: int = 1, *, declared: bool = True) -> bytes:
-    """One frame of the content so many times, without holding that."""
+    """Return one zstd frame that repeats a content, without holding it."""
     stream = zstandard.ZstdCompressor().compressobj(size=len(content) * times if declared else -1)
     return b"".join([*(stream.compress(content) for _ in range(times)), stream.flush()])
 
 
 def zlib_zeros(megabytes: int) -> bytes:
-    """A zlib stream of so many MiB of zeros, made of one."""
+    """Return a zlib stream of so many MiB of zeros."""
     stream = zlib.compressobj(9)
     begin = stream.compress(b"") + stream.flush(zlib.Z_FULL_FLUSH)
     each = stream.compress(ZEROS) + stream.flush(zlib.Z_FULL_FLUSH)  # which says nothing of what is before it
@@ -49,7 +49,7 @@ def module(*fields: bytes) -> bytes:
 
 
 def outputs(count: int) -> bytes:
-    """An entry whose metadata announce so many outputs, each of a thousand thousand dimensions and no two alike."""
+    """Return an entry whose metadata announce so many outputs of a million dimensions, all different."""
     dimensions = [varint(index) + b"\x01" * (MANY - 1000) for index in range(count)]
     specs = (text(5, text(6, text(1, packed)) + text(2, number(1, 11))) for packed in dimensions)
     metadata = text(2, b"pjrt_ifrt") + b"".join(specs)
@@ -179,7 +179,7 @@ def peak() -> int:
 
 
 def main() -> None:
-    """Read the bytes and tell the end of it and the memory that it took."""
+    """Read the bytes, and print the outcome and the memory used."""
     from jcache.errors import DamagedEntry
     from jcache.formats.envelope import unseal
     from jcache.formats.executable import executable_seconds

@@ -44,7 +44,7 @@ class Signature:
         return ", ".join(parts)
 
     def body(self) -> str:
-        """A sum in which each argument has a weight of its own."""
+        """Return a sum in which each argument has its own weight."""
         names = [*self.only_positional, *self.either, *self.only_keyword]
         terms = [f"{3 ** (i + 1)} * {name}" for i, name in enumerate(names)]
         if self.variable:
@@ -104,7 +104,7 @@ def made(kind: str, of: Signature, number: int) -> Callable[..., Any]:
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """The result, or the type of what it raises."""
+    """Return the result, or the type of the exception."""
     try:
         return [float(each) for each in call().ravel()]
     except Exception as error:  # noqa: BLE001  they are compared

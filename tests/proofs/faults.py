@@ -1,4 +1,4 @@
-"""What the faults take: processes that get in the way, and a small file system."""
+"""Resources for the faults: interfering processes, and a small file system."""
 
 import os
 import shutil
@@ -80,7 +80,7 @@ def findings(result: Result) -> list[str]:
 
 
 def kept(root: Path) -> dict[str, tuple[int, int, int, bytes]]:
-    """Everything below the root but the lock, its mark, the ledger and what was last verified."""
+    """Return everything below the root except the lock, its mark, the ledger and the last verification."""
     ours = (".lockfile", ".jcache", ".sqlite3", "-journal", "/unbounded", "/verified.json")
     return {path: what for path, what in tree(root).items() if not path.endswith(ours)}
 
@@ -90,7 +90,7 @@ def age(path: Path) -> None:
 
 
 class Disk(NamedTuple):
-    """A small file system in a mount namespace of its own."""
+    """A small file system in a separate mount namespace."""
 
     inside: list[str]  # prefix of a command that is to see it
     path: Path  # in there

@@ -1,4 +1,4 @@
-"""Pytrees that are not made again as they were flattened: does `jcache.jit` return what `jax.jit` returns?
+"""Pytrees that are unflattened differently than flattened: does `jcache.jit` return the results of `jax.jit`?
 
 python -m tests.proofs.flatteners DIRECTORY SEED COUNT VARIANT
 
@@ -154,7 +154,7 @@ def call(jitted): return jitted(*CALL)
 
 
 class Case(NamedTuple):
-    """What stands in a module, and the file that it may read."""
+    """The text of a module, and the file that it may read."""
 
     way: str
     leaves: str
@@ -177,7 +177,7 @@ class Case(NamedTuple):
 
 
 def case(chance: random.Random) -> Case:
-    """One of them; a class that is made again as it was is not rare."""
+    """Draw a case; a class that is unflattened unchanged is not rare."""
 
     def one(of: dict[str, Any]) -> str:
         return chance.choice(list(of)) if chance.random() < 0.6 else next(iter(of))
@@ -196,7 +196,7 @@ def other(chance: random.Random, of: Case) -> Case:
 
 
 def shown(value: Any) -> Any:
-    """A result, as JSON can tell it."""
+    """Return a result as JSON."""
     if isinstance(value, dict):
         return {name: shown(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -207,7 +207,7 @@ def shown(value: Any) -> Any:
 
 
 def outcome(module: Any, jit: Any) -> Any:
-    """What the case returns, or the type of what it raises."""
+    """Return the result of the case, or the type of its exception."""
     try:
         return shown(module.call(jit(module.f, static_argnums=2 if "static" in module.__doc__ else ())))
     except Exception as error:  # noqa: BLE001  they are compared

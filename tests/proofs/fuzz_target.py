@@ -1,9 +1,9 @@
-"""What the fuzzers call, and a coverage-guided fuzzer around each of them.
+"""The functions that the fuzzers call, and a coverage-guided fuzzer for each of them.
 
     python -m tests.proofs.fuzz_target TARGET CORPUS [libFuzzer's options]
 
-Whatever a target raises is a crash: what is documented is caught here. Where a checksum or a compressor stands between
-the input and the code behind, a mutator opens the input, changes what is inside and closes it again.
+Any exception of a target is a crash, since documented ones are caught here. If a checksum or a compressor protects the
+code behind it, a mutator opens the input, changes the content and closes it again.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def executable(data: bytes) -> None:
 
 
 def inside(data: bytes) -> None:
-    """Anything as what an entry holds: it is inspected, and only its container could raise."""
+    """Use any bytes as the content of an entry: it is inspected, and only its container may raise."""
     from jcache.formats.inspection import inspect
 
     assert inspect(zlib.compress(bytes(4) + data, 0)).raw_bytes == len(data)
@@ -69,7 +69,7 @@ def tree(data: bytes) -> None:
 
 
 def riegeli(data: bytes) -> None:
-    """Anything as a Riegeli file, and as what follows its signature, and as a snappy stream."""
+    """Read any bytes as a Riegeli file, as the part after its signature, and as a snappy stream."""
     from jcache.errors import DamagedEntry
     from jcache.formats import riegeli as module
     from jcache.formats.snappy import decompress_snappy
@@ -138,7 +138,7 @@ Mutate = Callable[[bytes, int], bytes]
 
 
 def mutate_executable(data: bytes, max_size: int, seed: int, mutate: Mutate) -> bytes:
-    """Changes the compressed bytes themselves, or what they hold."""
+    """Mutate the compressed bytes, or their content."""
     if seed % 4 == 0:
         return mutate(data, max_size)
     try:
@@ -153,7 +153,7 @@ def mutate_executable(data: bytes, max_size: int, seed: int, mutate: Mutate) -> 
 
 
 def mutate_envelope(data: bytes, max_size: int, seed: int, mutate: Mutate) -> bytes:
-    """Changes any bytes, or the header or payload and seals them anew, with the payload's new digest in the header."""
+    """Mutate any bytes, or the header or payload, and seal them again with the payload's new digest."""
     length = int.from_bytes(data[12:16], "big")
     header, payload = data[56 : 56 + length], data[56 + length :]
     if seed % 4 == 0 or not header:

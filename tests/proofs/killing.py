@@ -54,7 +54,7 @@ STEPS_OF = (os.path.dirname(jcache.__file__), os.path.dirname(filelock.__file__)
 
 
 class Order_(TypedDict):
-    """What the process is told."""
+    """The order that a process receives."""
 
     operation: str
     path: str
@@ -65,7 +65,9 @@ class Order_(TypedDict):
 
 
 class Answer(TypedDict):
-    """What became of it: whether it was killed, where, what it had finished by then, and what it raised if it lived."""
+    """The result of an order: whether and where the process was killed, its finished work, and its exception
+    if it lived.
+    """
 
     killed: bool
     seconds: float
@@ -85,7 +87,7 @@ def content(kind: Kind, a_key: str) -> bytes:
 
 
 def policy(seed: int) -> Policy:
-    """What a prune keeps to."""
+    """Return the policy of a prune."""
     chance = random.Random(seed)
     return chance.choice(
         [
@@ -168,12 +170,12 @@ OPERATIONS: dict[str, Callable[[Store, int], None]] = {
 
 
 def say(fact: dict[str, Any]) -> None:
-    """Tells the process that forked this one, which reads it even if this is the last that it hears."""
+    """Tell the process that forked this one, which reads even the last message."""
     os.write(3, json.dumps(fact).encode() + b"\n")
 
 
 def operate(order: Order_) -> None:
-    """Does what is ordered, in a process that is to be killed."""
+    """Carry out an order in a process that will be killed."""
     count = 0
     at = order["step"]
     steps: list[str] = []
@@ -204,7 +206,7 @@ def operate(order: Order_) -> None:
 
 
 def obey(order: Order_) -> Answer:
-    """Forks a process that does what is ordered, and tells what became of it."""
+    """Fork a process that carries out the order, and return its result."""
     reading, writing = os.pipe()
     started = time.monotonic()
     child = os.fork()

@@ -1,4 +1,4 @@
-"""Mistakes that somebody could make, planted one at a time in a copy of the package: each must be caught by a test.
+"""Plausible mistakes, planted one at a time in a copy of the package: a test must catch each of them.
 
     python -m tests.proofs.mutants            all of them
     python -m tests.proofs.mutants 3 17       the third and the seventeenth
@@ -30,10 +30,10 @@ class Mutant:
     """A mistake.
 
     Attributes:
-        module: the file's path in the package.
-        original: text that is there once.
-        mutated: what stands there instead.
-        wrong: what goes wrong then, as a sentence.
+        module: path of the file in the package.
+        original: text that occurs there once.
+        mutated: text that replaces it.
+        wrong: sentence on the effect.
         tests: names of the tests' files that should catch it.
     """
 
@@ -269,9 +269,9 @@ class Trial:
     """A copy of the package, and tests run with it.
 
     Args:
-        source: what is copied.
-        place: into which directory, which is made.
-        mutant: the mistake that is planted in the copy, if any.
+        source: package to copy.
+        place: directory of the copy, which is made.
+        mutant: mistake to plant in the copy; None for none.
     """
 
     def __init__(self, source: Path, place: Path, mutant: Mutant | None = None) -> None:

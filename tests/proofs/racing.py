@@ -1,10 +1,9 @@
-"""What each process of the races does, until all have done enough.
+"""The work of each process of the races, until all processes have done enough.
 
     python -m tests.proofs.racing ROLE DIRECTORY BOUND SEED ROUNDS
 
-It says "ready", begins when it is told to by a line, says "enough" after so many rounds, goes on until it is told to
-stop by another line, and then prints as JSON how often it did what. Any warning and any exception ends it with a
-traceback.
+A process prints "ready", begins after a line, prints "enough" after so many rounds, continues until another line, and
+then prints the number of its operations as JSON. Any warning and any exception ends it with a traceback.
 """
 
 import atexit
@@ -43,7 +42,7 @@ EXECUTABLES, TRACES = Kind.EXECUTABLES, Kind.TRACES
 
 
 def content(kind: Kind, a_key: str, variant: int = 0) -> bytes:
-    """One of the right contents of a key, 300 to 2,300 bytes; compiling the same program twice may give two."""
+    """Return one of the right contents of a key, of 300 to 2,300 bytes; compiling a program twice may give two."""
     chance = random.Random(f"{kind} {a_key} {variant}")
     payload = b"\x0a" + chance.randbytes(chance.randrange(300, 2000))
     if kind is EXECUTABLES:
@@ -52,7 +51,7 @@ def content(kind: Kind, a_key: str, variant: int = 0) -> bytes:
 
 
 def damaged(a_key: str) -> bytes:
-    """The bytes of a planted entry, which are not right."""
+    """Return the wrong bytes of a planted entry."""
     data = content(EXECUTABLES, a_key)
     return (data[: len(data) // 2], b"", b"none of ours " + data, data[:-1])[int(a_key[-1], 16) % 4]
 
@@ -77,7 +76,9 @@ class Racer:
         return content(kind, a_key, self.chance.randrange(VARIANTS) if several else 0)
 
     def check(self, kind: Kind, a_key: str, data: bytes | None, *, prefix: bool = False) -> None:
-        """What was got is nothing or right; where JAX writes in place unseen by the reader, perhaps the beginning."""
+        """Assert that a read returned nothing or right bytes, or, where JAX writes in place, perhaps their
+        beginning.
+        """
         self.done["misses" if data is None else "hits"] += 1
         if data is None:
             return
@@ -97,7 +98,9 @@ class Racer:
     # -- roles; each gives what to do again and again
 
     def jax(self) -> Callable[[], None]:
-        """JAX's own cache; without a bound it gets what no prune removes, since its get looks first and then reads."""
+        """Use JAX's own cache; without a bound it gets only keys that no prune removes, since its get looks
+        first and reads later.
+        """
         from jax._src.lru_cache import LRUCache
 
         theirs = LRUCache(
@@ -158,7 +161,7 @@ class Racer:
         return work
 
     def check_bound(self) -> None:
-        """With the lock held nobody has more than the bound on the disk."""
+        """Assert that the entries on disk keep the bound while the lock is held."""
         if self.bound is not None:
             with locked(self.root, Kind.EXECUTABLES, timeout=LIMIT_S):
                 size = sum(files_of(self.directory).values())
@@ -190,7 +193,7 @@ class Racer:
         return work
 
     def plant(self) -> None:
-        """Damage as others leave it, written long ago; in whole, so that nobody who looks meanwhile is deceived."""
+        """Plant complete damaged entries with old times, so that no reader takes them for unfinished."""
         number = self.chance.randrange(10**9)
         a_key, long_ago = key(number, BAD), time.time_ns() - DAY
         used = time.time_ns() + 60 * SECOND  # no prune takes it away before it is found

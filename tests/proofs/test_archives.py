@@ -43,7 +43,7 @@ def blocks_swapped(data: bytes, chance: random.Random) -> bytes:
 
 
 def rechecked(tar: bytes) -> bytes:
-    """The same with the checksums of all headers made right, so that what they say is reached."""
+    """Return the tar with the right checksums in all headers, so that their fields are read."""
     blocks = [tar[start : start + 512] for start in range(0, len(tar), 512)]
     for number, block in enumerate(blocks):
         if block[257:262] == b"ustar" and len(block) == 512:
@@ -73,7 +73,7 @@ def outcome(archive: bytes, made: Sample) -> str:
 
 
 def sentence(error: BadArchive) -> str:
-    """That it is one."""
+    """Assert that a text is one sentence."""
     assert str(error).endswith(".") and str(error).isprintable()
     return "refused"
 
@@ -94,7 +94,7 @@ def members_of(reader: ArchiveReader) -> dict[str, bytes]:
 @pytest.mark.parametrize("solid", [False, True])
 @pytest.mark.parametrize("level", ["stream", "tar", "headers", "blocks"])
 def test_mutations_are_refused_or_change_nothing(level: str, solid: bool, full: bool, chance: random.Random) -> None:
-    """Bits, bytes, numbers, pieces lost, doubled or swapped: of the stream, of the tar, with checksums made right."""
+    """After mutations of the stream or the tar, even with right checksums, an archive is refused or read unchanged."""
     made = sample(solid=solid)
     archive = made.packed(signature=b"sig\n")
     tar = inside(archive)
@@ -115,7 +115,7 @@ def test_mutations_are_refused_or_change_nothing(level: str, solid: bool, full: 
 
 
 def test_mutated_manifests_are_refused_or_say_what_they_say(full: bool, chance: random.Random) -> None:
-    """A manifest that is still one encodes to the very bytes that were read."""
+    """A mutated manifest that is accepted encodes to the bytes that were read."""
     data = encode(sample().manifest)
     for _ in range(FULL if full else SHORT):
         changed = mutate(data, chance, [data, b'{"a":[', b"1e999", b'"\\ud800"'])
@@ -129,7 +129,7 @@ def test_mutated_manifests_are_refused_or_say_what_they_say(full: bool, chance: 
 
 @needs_openssh
 def test_mutated_signed_archives_are_untrusted_or_the_same(tmp_path: Path, full: bool, chance: random.Random) -> None:
-    """No manifest but the signed one passes, whatever became of manifest, signature and the rest."""
+    """Only the signed manifest is accepted, whatever changes in manifest, signature and members."""
     key = new_key(tmp_path / "key")
     signers = allowed(tmp_path, f"me {public(key)}")
     made = sample()

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.jax
 
 @pytest.mark.smoke(since="0.6")
 def test_every_form_of_a_call_is_that_call(tmp_path: Path, chance: Random, full: bool) -> None:
-    """By position and by name, in any order, cold and in a second process, the result is that of `jax.jit`."""
+    """With arguments by position or name, in any order, in a cold and a second process, results are those of
+    `jax.jit`.
+    """
     seed, count = chance.randrange(2**32), 400 if full else 6
     cold, warm = (
         json.loads(

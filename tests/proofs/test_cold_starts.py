@@ -1,4 +1,4 @@
-"""Processes that start cold together: what is on record of an entry is what its file holds, whoever published it."""
+"""Processes that start cold together: an entry's record fits its file, whichever process published it."""
 
 import os
 import random
@@ -71,7 +71,7 @@ def start_together(root: Root, bound: int, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("bound", [-1, 10**9], ids=["unbounded", "bounded"])
 def test_no_entry_is_called_damaged(native: Root, bound: int, chance: random.Random, full: bool) -> None:
-    """Each process stores bytes of its own under the same keys; no digest is of another one's file."""
+    """Each process stores its own bytes under the same keys, and no digest is of another process's file."""
     for _ in range(20 if full else 2):
         start_together(native, bound, chance)
         said: list[str] = []
@@ -83,13 +83,13 @@ def test_no_entry_is_called_damaged(native: Root, bound: int, chance: random.Ran
 
 
 def refuse(*_: object, **__: object) -> None:
-    """What `os.link` says on a file system without links."""
+    """Raise the error of `os.link` on a file system without links."""
     raise PermissionError(1, os.strerror(1))
 
 
 @pytest.mark.parametrize("links", [True, False])
 def test_a_file_is_never_published_over_another_one(native: Root, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
-    """Where another process was first, what it published stays, with links and without them."""
+    """The entry of the first process stays, with links and without them."""
     directory = native.directory(Kind.EXECUTABLES)
     fill = files.fill
 

@@ -1,4 +1,4 @@
-"""Faults by name, through the real command line and real processes: what is said, what is mended, and nothing is lost.
+"""Faults by name, with the real command line and real processes: messages and repairs are right, and nothing is lost.
 
 The full form (--full) waits for a foreign holder of a lock as long as jcache does by default.
 """
@@ -57,7 +57,7 @@ def test_torn_write(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
 
 
 def test_bit_flip(jcache: Jcache, root: Path) -> None:
-    """A flipped bit of a recorded entry is found even if nothing else shows it; what is taken out can be put back."""
+    """A flipped bit of a recorded entry is found even if only the digest shows it, and the entry can be restored."""
     assert jcache("verify", "--root", root).code == 0
     path = root / f"{key(3)}-cache"
     flipped = bytearray(SOUND)
@@ -78,7 +78,7 @@ def test_bit_flip(jcache: Jcache, root: Path) -> None:
 
 @pytest.mark.jax
 def test_missing_atime(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> None:
-    """One missing sidecar stops a bounded JAX <= 0.11.1 from storing anything; repair makes it and JAX stores again."""
+    """One missing sidecar stops a bounded JAX <= 0.11.1 from storing; repair makes it, and JAX stores again."""
     cache = copied(bounded_cache, tmp_path / "cache")
     number = len(keys(cache)) + 1
     removed = next(cache.glob("jit_train-*-cache"))
@@ -103,7 +103,9 @@ def test_missing_atime(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> N
 
 
 def test_no_space(disk: Disk) -> None:
-    """On a full disk verify finds, put and repair say why they cannot and change nothing, and prune makes the room."""
+    """On a full disk, verify finds damage, put and repair report the error and change nothing, and prune
+    frees space.
+    """
     root = disk.outside / "root"
     torn = root / f"{key(7)}-cache"
     torn.write_bytes(TORN)
@@ -127,7 +129,7 @@ def test_no_space(disk: Disk) -> None:
 
 
 def test_read_only(disk: Disk) -> None:
-    """On a read-only file system verify finds, what would change something says so with exit 1, and nothing changes."""
+    """On a read-only file system, verify finds damage, and commands that write exit with 1 and change nothing."""
     torn = disk.outside / "root" / f"{key(1)}-cache"
     torn.write_bytes(TORN)
     age(torn)
@@ -206,7 +208,9 @@ def test_vanishing_file(jcache: Jcache, root: Path, tmp_path: Path) -> None:
 
 
 def test_clock_in_future(jcache: Jcache, root: Path) -> None:
-    """What a process whose clock is a year ahead stored would never be evicted: found, and mended to the present."""
+    """An entry of a process whose clock is a year ahead would never be evicted: it is found, and repaired to
+    the present.
+    """
     year = 365 * 86_400
     assert put(root, 50, ahead_s=year).out == "stored\n"
     assert recency_of(root, key(50)) > time.time_ns() + DAY
@@ -225,7 +229,7 @@ def test_clock_in_future(jcache: Jcache, root: Path) -> None:
 
 
 def test_ledger_corrupt(jcache: Jcache, root: Path) -> None:
-    """A damaged ledger is a finding; verify leaves it, readers and puts go on, repair begins it anew and says so."""
+    """A damaged ledger is a finding: verify leaves it, readers and puts work, and repair replaces it and says so."""
     assert jcache("pin", key(1), "--root", root).code == 0
     assert jcache("verify", "--root", root).code == 0
     ledger = root / ".jcache" / "ledger.sqlite3"

@@ -1,4 +1,4 @@
-"""How JAX flattens arguments and results decides what a call returns: `jcache.jit` against `jax.jit`, on any class."""
+"""`jcache.jit` flattens arguments and results as JAX does, so its results are those of `jax.jit` for any class."""
 
 import json
 from pathlib import Path

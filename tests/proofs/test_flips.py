@@ -1,7 +1,7 @@
-"""Bit flips: a known entry's are all found; without a ledger, all that the format itself can reveal.
+"""Bit flips: every one of a recorded entry is found; without a ledger, every one that the format can reveal.
 
-The short form takes the first bits and some at random; the full one (--full) takes every bit of each subject. Both
-print what was found by what.
+The short form flips the first bits and some at random; the full one (--full) flips every bit of each subject. Both
+print which check found which flips.
 """
 
 import random
@@ -57,7 +57,7 @@ def sealed(kind: Kind, key: str, codec: Codec, payload: bytes) -> bytes:
 
 @pytest.fixture
 def subjects(cpu_entries: JaxEntries) -> list[Subject]:
-    """Real executables of a CPU and an H200, in both codecs, and envelopes in theirs."""
+    """Return real executables of a CPU and an H200 in both codecs, and envelopes in their codecs."""
     real = {name: h200_entry(name) for name in H200}
     entries = {f"H200 {name}": (f"{name}-{digits(1)}", data) for name, data in real.items()}
     for path in sorted(cpu_entries.directory.glob("*-cache"), key=lambda path: path.stat().st_size)[:2]:
@@ -87,7 +87,7 @@ def bits_of(subject: Subject, chance: random.Random, *, full: bool) -> range | l
 
 
 def is_harmless(changed: bytes, subject: Subject) -> bool:
-    """Whether a flip leaves the content as it was, as in the few bits that fill the last byte of a zlib stream."""
+    """Return whether a flip leaves the content unchanged, as in the padding bits of a zlib stream."""
     try:
         return unpack_executable(changed) == unpack_executable(subject.data)
     except DamagedEntry:
@@ -95,7 +95,7 @@ def is_harmless(changed: bytes, subject: Subject) -> bool:
 
 
 def revealed_by(changed: bytes, subject: Subject) -> str | None:
-    """What in the format reveals a flip, asked of each part of it by itself; None where none does."""
+    """Return the part of the format that reveals a flip; None if none does."""
     if subject.kind is not Kind.EXECUTABLES:
         return "seal"
     if subject.data[:1] == b"\x78":
@@ -127,7 +127,7 @@ def revealed_by(changed: bytes, subject: Subject) -> str | None:
 def test_flips_of_known_entries_are_all_found(
     subjects: list[Subject], tmp_path: Path, chance: random.Random, full: bool
 ) -> None:
-    """With a digest on record, not one single-bit flip goes unnoticed, whatever it does to the entry."""
+    """With a recorded digest, every single-bit flip is found, whatever it does to the entry."""
     flips = 0
     for subject in subjects:
         path = add(tmp_path, subject.key, subject.data)
@@ -274,10 +274,10 @@ print(json.dumps([first, outcomes]))
 def test_programs_compile_anew_what_has_flipped(
     codec: str, recorded: bool, tmp_path: Path, chance: random.Random, full: bool
 ) -> None:
-    """A program whose entry has one bit flipped computes the right numbers; the entry is quarantined and stored anew.
+    """A program whose entry has a flipped bit computes the right numbers; the entry is quarantined and stored again.
 
-    So it is for each bit of an entry whose digest is on record, and without one for each that zlib has a checksum of.
-    What zstd, which JAX gives no checksum, lets pass without a digest is not promised, and not tried: XLA would see it.
+    This holds for each bit of an entry with a recorded digest, and without one for each bit that zlib's checksum
+    covers. JAX writes zstd without a checksum, so flips that zstd accepts without a digest are not tried.
     """
     shares = 16 if full else 1
     count = (None if recorded else 250) if full else 30

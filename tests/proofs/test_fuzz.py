@@ -62,7 +62,7 @@ def graph(value: object) -> bytes:
 
 
 def seeds_of(target: str, entries: list[bytes]) -> list[bytes]:
-    """Sound inputs of a target, from real entries where it reads such."""
+    """Return valid inputs of a target, from real entries if it reads such."""
     payloads = [unpack_executable(entry).payload for entry in entries]
     if target == "executable":
         return [*entries, *(pack_executable(payloads[0], 3, codec) for codec in (Codec.ZSTD, Codec.ZLIB))]
@@ -87,7 +87,9 @@ def entries_fixture(cpu_entries: JaxEntries) -> list[bytes]:
 
 
 def mutate(data: bytes, chance: random.Random, others: list[bytes]) -> bytes:
-    """A few changes, as damage and malice make them: bits, bytes, numbers, pieces lost, doubled or from elsewhere."""
+    """Make a few changes as damage and attackers do: to bits, bytes and numbers, or by losing, doubling and
+    moving pieces.
+    """
     changed = bytearray(data)
     for _ in range(chance.choice((1, 1, 2, 4, 16))):
         start = chance.randrange(len(changed) + 1)
@@ -163,7 +165,7 @@ def messages() -> st.SearchStrategy[bytes]:
 
 
 def test_messages_of_any_shape_are_inspected(full: bool) -> None:
-    """What follows the wire format and no schema raises nothing, as body and as metadata before one."""
+    """Bytes that follow the wire format but no schema raise nothing, as a body and as metadata."""
 
     def check(data: bytes) -> None:
         TARGETS["inside"](data)
@@ -231,7 +233,7 @@ def test_the_fuzzer_finds_nothing(
     BOMBS,
 )
 def test_bombs_are_refused(name: str, tmp_path: Path) -> None:
-    """What would fill the memory is refused by what it declares and by what it yields, in the memory that is stated."""
+    """Input that would fill the memory is refused by its declared and its real size, within the stated memory."""
     make, reader, limit, expected = BOMBS[name]
     path = tmp_path / "bomb"
     path.write_bytes(make())
@@ -251,7 +253,7 @@ def test_bombs_are_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_a_program_of_many_outputs_is_no_bomb() -> None:
-    """Twenty thousand outputs, and as many places in the source, are within what is allowed."""
+    """Twenty thousand results, and as many source positions, are within the limits."""
     spec = text(5, text(6, text(1, varint(4) + varint(5))) + text(2, number(1, 11)))
     places = (
         text(3, number(1, 1) + number(2, 1) + number(3, 7)) * 20_000 + text(4, number(1, 1) + number(2, 1)) * 20_000

@@ -49,12 +49,12 @@ class Expected:
     """What must be true of a root after the kill.
 
     Attributes:
-        stays: what the operation keeps, with its bytes.
-        goes: what it may have removed, with its bytes.
-        guarded: what it moves between its place and quarantine, with its bytes: it is in one of the two, whole.
-        replaced: what it puts something else in the place of, with its bytes: it is there, in quarantine, or both.
-        pins: what is pinned.
-        damages: what there may be to repair.
+        stays: entries that the operation keeps, with their bytes.
+        goes: entries that it may remove, with their bytes.
+        guarded: entries that it moves between the root and quarantine, with their bytes: each is in one of the two.
+        replaced: entries that it replaces, with their bytes: each is in the root, in quarantine, or in both.
+        pins: pinned entries.
+        damages: damage that may need a repair.
     """
 
     stays: dict[Name, bytes] = field(default_factory=dict)
@@ -195,12 +195,12 @@ def for_restore(store: Store, expected: Expected, chance: random.Random, _: int)
 
 
 def for_import(_: Store, expected: Expected, __: random.Random, ___: int) -> None:
-    """Where no JAX has set a bound, a killed import leaves nothing at all to repair."""
+    """If no JAX has set a bound, a killed import leaves nothing to repair."""
     expected.damages = frozenset()
 
 
 def for_import_over_others(store: Store, expected: Expected, _: random.Random, __: int) -> None:
-    """Under a bound, with two entries that are there already as another build."""
+    """Make a root with a bound and two entries that exist as another build."""
     for number in NEW[:2]:
         name = Kind.EXECUTABLES, key(number)
         other = pack_executable(xla_program(b"another build" * 40), 3, Codec.ZSTD)
@@ -235,7 +235,9 @@ def in_place(root: Root) -> dict[Name, bytes]:
 
 
 def check_entries(root: Root, expected: Expected) -> None:
-    """What must be there is, what is there is whole, and what was guarded or replaced is not lost."""
+    """Assert that required entries exist, that all entries are complete, and that guarded and replaced ones
+    are not lost.
+    """
     found = in_place(root)
     for name, data in found.items():
         assert data in expected.may_be(name), f"{name} is torn"
@@ -281,7 +283,7 @@ def check_use(root: Root) -> None:
 def test_killed(
     operation: str, zygote: Zygote, tmp_path: Path, chance: random.Random, full: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed wherever, it leaves a root of which nothing is lost or torn, and that a repair makes as good as new."""
+    """A command that is killed at any point loses and tears nothing, and a repair makes the root sound."""
     monkeypatch.setattr(verification, "_PAUSE_S", 0)  # nobody else is at work who could get on meanwhile
     root, _ = planted(tmp_path / "measured", operation, chance.randrange(2**32))
     measured = zygote(root, operation, 0)

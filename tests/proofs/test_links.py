@@ -122,14 +122,14 @@ def run(command: tuple[str, ...], root: Path, made: Path) -> None:
 
 
 def look(directory: Path) -> dict[str, object]:
-    """All that must not change, the directory itself included."""
+    """Return everything that must not change, including the directory itself."""
     return {".": directory.stat().st_mtime_ns, **tree(directory)}
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("place", [*PLACES, *FILES])
 def test_planted_links_are_not_followed(made: Path, outside: Path, place: str, command: tuple[str, ...]) -> None:
-    """Whatever directory or file of the root is a link to the same one elsewhere."""
+    """If any directory or file of the root is a link to its copy outside, no command follows it."""
     root = outside.parent / "root"
     there = root / place
     if there.is_dir():
@@ -155,7 +155,9 @@ def swapping(there: Path, link: Path) -> Iterator[None]:
 def test_links_that_come_and_go_are_not_followed(
     made: Path, outside: Path, tmp_path: Path, place: str, full: bool, chance: random.Random
 ) -> None:
-    """However often a directory or file is exchanged with a link while a command runs."""
+    """If a directory or file is exchanged with a link again and again during a command, the command never
+    follows it.
+    """
     for _ in range(ROUNDS_FULL if full else ROUNDS):
         for command in COMMANDS if full else chance.sample(COMMANDS, 4):
             shutil.rmtree(tmp_path / "root")
@@ -188,7 +190,7 @@ def files_in(directory: Path) -> list[str]:
 
 
 def use_as_a_program(root: Path) -> None:
-    """What a program with `jcache.enable` or `jcache.jit` writes to a root."""
+    """Write to a root as a program with `jcache.enable` or `jcache.jit` does."""
     with Store(open_root(root), max_bytes=1 << 20) as store:
         store.get(Kind.EXECUTABLES, key(1))
         store.touch(Kind.EXECUTABLES, [key(3)], time.time_ns())
@@ -226,7 +228,7 @@ def test_a_backup_of_hard_links_stays_as_it_is(made: Path, outside: Path, comman
 
 
 def test_files_of_a_backup_can_be_changed(made: Path, outside: Path) -> None:
-    """Each is copied first, with all that was on record."""
+    """Each file with a second name is copied before it is changed, together with its record."""
     for place in files_in(outside):
         if not place.endswith(LOCK_NAME):
             linked(outside, place)
@@ -250,7 +252,7 @@ def test_files_of_a_backup_can_be_changed(made: Path, outside: Path) -> None:
 def test_planted_hard_links_are_not_written_to(
     made: Path, outside: Path, place: str, full: bool, chance: random.Random
 ) -> None:
-    """Whatever file of the root is another name of somebody's file, and whatever that file holds."""
+    """If a file of the root has another name outside, jcache never writes to it, whatever it holds."""
     root = outside.parent / "root"
     cases = list(itertools.product(COMMANDS, (b"a thesis\n" * 150, b"\0" * 8, b"")))
     for command, thesis in cases if full else chance.sample(cases, 3):
@@ -264,7 +266,7 @@ def test_planted_hard_links_are_not_written_to(
 
 
 def test_a_root_may_be_a_link(made: Path, outside: Path, tmp_path: Path) -> None:
-    """It is followed; what lies in it is treated as always."""
+    """A root may itself be a link, which is followed."""
     (tmp_path / "by-link").symlink_to(tmp_path / "root")
     run(("prune", "--max-entries", "3"), tmp_path / "by-link", made)
     assert len(list((tmp_path / "root" / "executables").glob("*-cache"))) <= 4

@@ -1,4 +1,4 @@
-"""No input, whoever made it, takes half a gibibyte of memory: measured in processes of their own."""
+"""No input takes half a gibibyte of memory, measured in separate processes."""
 
 import subprocess
 import sys
@@ -78,7 +78,9 @@ def zeros() -> Iterator[bytes]:
 def test_a_manifest_that_was_made_to_fill_a_memory(
     lines: Callable[[], Iterator[bytes]], size: int, tmp_path: Path
 ) -> None:
-    """It is refused in one sentence, in bounded memory, however little of it there is to fetch."""
+    """A manifest made to fill the memory is refused in one sentence, in bounded memory, however small the
+    archive is.
+    """
     stream = zstandard.ZstdCompressor(level=3).compressobj()
     head = b'{"directory":"/c","host":{"cpu":null,"gpus":[]},"items":[\n'
     with open(tmp_path / "a.jca", "wb") as file:
@@ -133,7 +135,7 @@ def test_a_large_archive_arrives(large_archive: Path, tmp_path: Path, full: bool
 
 
 def test_more_than_there_may_be_is_refused(tmp_path: Path) -> None:
-    """A manifest of more entries than an archive may have says so, and how to have fewer."""
+    """A manifest with too many entries says so, and how to export fewer."""
     data = encode(Manifest(jcache="1", root="/c", directory="/c"))
     lines = b"".join(map(line, range(MAX_ENTRIES + 1)))[:-2] + b"\n"
     data = data.replace(b'"items":[\n', b'"items":[\n' + lines)
@@ -151,7 +153,7 @@ def test_more_than_there_may_be_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", ["zstd", "zlib"])
 def test_an_entry_that_was_made_to_fill_a_memory_is_not_opened(codec: str, tmp_path: Path) -> None:
-    """What passes all checks and holds a hundred times its bytes is not loaded to see whether it can be, and told."""
+    """An entry that passes all checks and holds a hundred times its size is reported, and not loaded to test it."""
     import zlib
 
     content = bytes(4) + xla_program(bytes(200 << 20))

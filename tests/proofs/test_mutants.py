@@ -17,7 +17,7 @@ MODULES = {
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[str(number) for number in range(1, len(MUTANTS) + 1)])
 @pytest.mark.smoke
 def test_every_mutant_can_be_planted(mutant: Mutant) -> None:
-    """Its text is there once, becomes another one that is Python still, and its tests are there, too."""
+    """The text of each mutant occurs once, the mutated text is valid Python, and its tests exist."""
     text = (PACKAGE / mutant.module).read_text()
     assert text.count(mutant.original) == 1
     assert mutant.planted(text) != text

@@ -43,7 +43,7 @@ EXECUTABLES = Kind.EXECUTABLES
 
 
 class Racing:
-    """A process of the races, and what it said in the end."""
+    """A process of the races, and its final output."""
 
     def __init__(self, role: str, root: Root, bound: int, seed: int, rounds: int) -> None:
         self.name = f"{role} {'without a bound' if bound < 0 else 'bounded'} (seed {seed})"
@@ -83,7 +83,7 @@ def prepared(path: Path) -> Root:
 
 
 def check(root: Root, bound: int) -> None:
-    """What is true when all is quiet again."""
+    """Assert what must hold after all processes have ended."""
     with FileLock(root.path / LOCK_NAME, timeout=0):
         pass
     shelf = files_of(root.path)
@@ -109,7 +109,7 @@ def check(root: Root, bound: int) -> None:
 
 
 def test_races(tmp_path: Path, chance: random.Random, full: bool) -> None:
-    """Each process goes on without a warning, gets what is right, and loses nothing that is in use."""
+    """Each process runs without a warning, gets right entries, and loses none that is in use."""
     roots = {-1: prepared(tmp_path / "unbounded"), BOUND: prepared(tmp_path / "bounded")}
     racing = [
         Racing(role, root, bound, chance.randrange(2**32), ROUNDS[role] * (FULL if full else 1))

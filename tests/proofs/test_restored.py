@@ -1,8 +1,7 @@
-"""Nothing that is done with a quarantine makes a changed entry right.
+"""No operation on a quarantine makes a changed entry count as sound.
 
-What must never happen: bytes lie under a key that nobody stored there, and `verify` calls them sound, or a program gets
-them. The generator changes bits, verifies, repairs, restores, lets entries change places and replaces them, in any
-order.
+If bytes under a key were never stored there, `verify` must not call them sound, and no program may get them. The
+generator flips bits, verifies, repairs, restores, swaps and replaces entries, in any order.
 """
 
 import os
@@ -76,7 +75,7 @@ def act(store: Store, path: Path, action: str, number: int) -> bytes | None:
 @given(st.lists(ACTIONS, max_size=10), st.booleans())
 @example([("flip", 0), ("flip", 88), ("replace", 0), ("swap", 0), ("flip", 0), ("restore", 0)], False)
 def test_no_changed_entry_becomes_right(actions: list[tuple[str, int]], plain: bool) -> None:
-    """Whatever was done, what lies there was stored, or else `verify` names it and no program gets it."""
+    """After any operations, an entry was stored under its key, or `verify` names it and no program gets it."""
     with tempfile.TemporaryDirectory() as scratch:
         root = create_root(Path(scratch) / "root", plain=plain)
         path = add(root.directory(KIND), key(1), executable(5), used_ns=OLD, written_ns=OLD)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from jcache.jax_internals.path_keys import AUTOTUNE, in_keys
+from jcache.jax_internals.path_keys import AUTOTUNE, KERNELS, in_keys
 from tests.helpers.command_line import Jcache
 from tests.helpers.jax_programs import run
 
@@ -23,7 +23,7 @@ pytestmark = [
 ]
 VARIABLE: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 PROGRAMS: Final = 12  # of different sizes: the later, the larger
-BY_PATH: Final = {"": "autotune", AUTOTUNE: "autotune", "all": "all"}  # which of XLA's caches put the path into keys
+BY_PATH: Final = {"": "autotune", AUTOTUNE: "autotune", "all": "all", KERNELS: KERNELS}  # which caches put it into keys
 PROGRAM: Final = """
 import json, sys
 numbers, settings, mode = json.loads(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
@@ -68,7 +68,7 @@ class Way(NamedTuple):
 
     @property
     def absolute(self) -> str:
-        """The string by which `jcache run` names the directory to JAX: no link is followed."""
+        """Return the absolute string by which `jcache run` names the directory to JAX, without following links."""
         return os.path.abspath(self.directory.parent / self.spelled)
 
     def settings(self) -> dict[str, Any]:
@@ -82,12 +82,12 @@ class Way(NamedTuple):
 
 
 class World:
-    """Directories, what has been stored in them under which keys, and what programs must therefore hit."""
+    """Directories, the keys that are stored in them, and the programs that must therefore hit."""
 
     def __init__(self, path: Path, chance: random.Random, jcache: Jcache) -> None:
         self.path, self.chance, self.jcache = path, chance, jcache
         self.directories: list[Path] = []
-        self.portable: dict[tuple[Path, str], set[int]] = {}  # by directory, and "all" or ""
+        self.portable: dict[Path, set[int]] = {}  # by directory
         self.by_path: dict[tuple[Path, str, str], set[int]] = {}  # by directory, its spelling and XLA's caches
         self.story: list[str] = []
         self.make("c0")
@@ -98,7 +98,7 @@ class World:
             made.mkdir()
         else:
             shutil.copytree(of, made)
-            self.portable |= {(made, caches): set(self.portable.get((of, caches), ())) for caches in ("", "all")}
+            self.portable[made] = set(self.portable.get(of, ()))
         (self.path / f"{name}-link").symlink_to(name)
         self.directories.append(made)
 
@@ -106,7 +106,10 @@ class World:
         directory = self.chance.choice(self.directories)
         spelled = self.chance.choice([directory.name, str(directory), f"{directory}-link", f"./{directory.name}/"])
         return Way(
-            directory, spelled, self.chance.choice(["", "", "none", "all", AUTOTUNE]), self.chance.random() < 0.3
+            directory,
+            spelled,
+            self.chance.choice(["", "", "none", "all", AUTOTUNE, KERNELS]),
+            self.chance.random() < 0.3,
         )
 
     def some(self) -> list[int]:
@@ -115,15 +118,18 @@ class World:
 
     def must_hit(self, way: Way) -> set[int]:
         """The programs that are warm in a way: under JAX alone, or when jcache stored them."""
-        caches = BY_PATH.get(way.caches, "autotune")
         spellings = {str(PurePath(way.spelled)), way.absolute}
-        known = (self.by_path.get((way.directory, spelled, caches), set()) for spelled in spellings)
-        return self.portable.get((way.directory, "all" if caches == "all" else ""), set()).union(*known)
+        known = (
+            self.by_path.get((way.directory, spelled, caches), set())
+            for spelled in spellings
+            for caches in BY_PATH.values()
+        )
+        return self.portable.get(way.directory, set()).union(*known)
 
     def stored(self, way: Way, numbers: Iterable[int], by: str) -> None:
-        """What was not hit is stored now, under the key that whoever runs the program has."""
+        """Store the programs that were not hit, under the keys that this kind of program uses."""
         if by == "enable" or way.caches == "none" or (by == "run" and not way.caches):
-            where: set[int] = self.portable.setdefault((way.directory, "all" if way.caches == "all" else ""), set())
+            where = self.portable.setdefault(way.directory, set())
         else:
             spelled = way.absolute if by == "run" else str(PurePath(way.spelled))
             where = self.by_path.setdefault((way.directory, spelled, BY_PATH[way.caches]), set())
@@ -154,20 +160,21 @@ class World:
         return set(json.loads(told.out))
 
     def env(self) -> None:
-        """JAX alone in the environment of `jcache env`, which says where it makes warm programs cold."""
+        """Run JAX alone in the environment of `jcache env`, which says where it makes warm programs cold."""
         directory, numbers = self.chance.choice(self.directories), self.some()
         if not any(directory.glob("*-cache")):
             return
         told = self.jcache("env", "--root", directory, "--json", cwd=self.path)
         caches = told.json["environment"].get(VARIABLE, "")
-        by_path = {spelled for (place, spelled, by), kept in self.by_path.items() if place == directory and kept}
+        by_path = {(spelled, by) for (place, spelled, by), kept in self.by_path.items() if place == directory and kept}
         self.story.append(f"env {directory} {caches} {told.err} {by_path}")
         assert bool(told.err) == bool(by_path), "\n".join(self.story)
-        assert (caches == "none") == (str(directory) not in by_path), "\n".join(self.story)
+        hit = {by for spelled, by in by_path if spelled == str(directory)}
+        assert BY_PATH[caches] in hit if hit else caches == "none", "\n".join(self.story)
         self.do(Way(directory, str(directory), caches), numbers, "plain")
 
     def step(self) -> None:
-        """One thing that somebody does, and programs that must be warm after it."""
+        """Do one step of a user, and check that the programs that must be warm are."""
         action = self.chance.choice(["plain"] * 4 + ["run", "run", "enable", "enable", "env", "copy", "forget"])
         if action == "env":
             self.env()
@@ -186,7 +193,7 @@ class World:
 
 
 def test_no_warm_program_goes_cold(jcache: Jcache, tmp_path: Path, chance: random.Random, full: bool) -> None:
-    """Programs that JAX alone hits, or that jcache has stored, are hit under `run` and `enable()` set in the same way.
+    """Programs that JAX alone hits, or that jcache has stored, are hit under `run` and `enable()` with these settings.
 
     In between, JAX alone, with each setting of XLA's caches and by each spelling of the directory, `jcache run`,
     `jcache.enable()` and programs in the environment of `jcache env` fill directories, which are also copied, and lose

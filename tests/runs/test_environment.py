@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from jcache.jax_internals.presets import is_off_by_run
-from jcache.runs.environment import RECORDER, environment, is_turned_off, new_id, with_cache, without_cache
+from jcache.layout import Kind, Root
+from jcache.runs.calls import HIT
+from jcache.runs.environment import RECORDER, environment, is_turned_off, new_id, record_run, with_cache, without_cache
+from jcache.runs.log import Program
+from jcache.runs.report import collect
+from jcache.store.store import Store
 
 ENABLE = "JAX_ENABLE_COMPILATION_CACHE"
 JAX_FALSE = ("n", "no", "f", "false", "off", "0")  # what `jax._src.config.bool_env` reads as false
@@ -33,7 +38,7 @@ def test_environment_of_a_run(tmp_path: Path) -> None:
 
 
 def test_environment_of_a_run_in_a_run(tmp_path: Path) -> None:
-    """The inner run records for itself; what the outer one set is not taken for the user's."""
+    """The inner run records its own programs; settings of the outer run do not count as the user's."""
     outer = environment(tmp_path / "a", tmp_path / "log", {})
     inner = environment(tmp_path / "b", tmp_path / "log2", outer)
     assert inner == environment(tmp_path / "b", tmp_path / "log2", {})
@@ -48,10 +53,24 @@ def test_settings_of_the_user_win(tmp_path: Path, name: str) -> None:
     assert ("JCACHE_RUN_XLA_CACHES" in env) == (name != "ENABLE_XLA_CACHES")
 
 
+def test_a_cache_directory_of_the_program_is_named_by_its_root(native: Root, plain: Root, tmp_path: Path) -> None:
+    """The command that looks after it names a root: of a jcache root's executables that root, else the directory."""
+    for root in (native, plain):
+        there = root.directory(Kind.EXECUTABLES)
+        program = Program("k", "f", HIT, None, 0.1, None, str(there))
+        nothing = collect(tmp_path, run_id="r", command=["true"], started_ns=0, seconds=1.0, exit_code=0)
+        report = nothing._replace(processes=1, programs=(program,))
+        with Store(Root(tmp_path, plain=True)) as store:
+            (notice,) = record_run(store, report).notices
+        assert f"in {there}, and not" in notice and f"`jcache run --root {root.path} -- " in notice
+
+
 @pytest.mark.parametrize("off", [*JAX_FALSE, "OFF"])
 @pytest.mark.parametrize("whatever", [False, True])
 def test_a_cache_that_the_user_has_turned_off_stays_off(tmp_path: Path, off: str, whatever: bool) -> None:
-    """Unless the command stores whatever the user has set. What a run has turned off is not taken for the user's."""
+    """A cache that the user has turned off stays off, unless the command stores in any case. A cache that a run has
+    turned off does not count as turned off by the user.
+    """
     env = environment(tmp_path, tmp_path, {ENABLE: off}, override_user=whatever)
     assert is_turned_off({ENABLE: off}) and is_off_by_run(env) == whatever
     assert is_turned_off(env) != is_off_by_run(env)
@@ -60,7 +79,7 @@ def test_a_cache_that_the_user_has_turned_off_stays_off(tmp_path: Path, off: str
 
 
 def test_import_is_light() -> None:
-    """Importing the modules of `run` imports neither JAX nor numpy."""
+    """Importing the modules of `jcache run` imports neither JAX nor numpy."""
     code = (
         "import sys, jcache.runs.environment, jcache.runs.launch; print({'jax', 'jaxlib', 'numpy'} & set(sys.modules))"
     )

@@ -1,4 +1,4 @@
-"""Reports of graphs: of what `jcache.GraphCache` told in the lines of a recording, and the one total of time saved."""
+"""Reports of graphs, from the lines of `jcache.GraphCache` in a recording, and the total time saved."""
 
 import json
 from collections.abc import Sequence
@@ -30,7 +30,9 @@ def report(directory: Path, lines: Sequence[object], start: dict[str, str] = NO_
 
 
 def test_calls_are_counted(tmp_path: Path) -> None:
-    """By outcome and reason; those that are alike are one row, and one that took longer than building costs time."""
+    """Calls are counted by outcome and reason. Equal calls share a row, and a call that took longer than building costs
+    time.
+    """
     lines = [
         asked("hit", "f", spared=4.0),
         asked("hit", "f", spared=4.0),
@@ -78,7 +80,9 @@ def test_one_total_of_time_saved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("known", "total"), [(0.0, 8.0), (3.0, 8.0), (9.0, 13.0)], ids=["none", "less", "more"])
 def test_what_reports_and_the_ledger_know_counts_once(tmp_path: Path, known: float, total: float) -> None:
-    """What no report tells of counts as well, and what both tell of once; reports of before there were graphs too."""
+    """Graphs that only the ledger knows count as well, graphs in both count once, and reports of older versions are
+    read.
+    """
     lines = [*hit(1, "f-1", 5, 1.0), asked("hit", "g", spared=5.0)]
     one = report(tmp_path, lines, JAX).to_json()
     old = {name: value for name, value in one.items() if name not in ("graphs", "traces", "hits", "saved_seconds")}
@@ -136,7 +140,7 @@ LINES = st.builds(
 @settings(deadline=None)
 @given(st.lists(st.one_of(LINES, st.builds(asked, st.just("hit"), st.just("f"), spared=st.floats(0, 9)))))
 def test_whatever_a_recording_says(lines: list[Any]) -> None:
-    """No line ends the report, which is one that `stats` reads; its total is the sum of its parts."""
+    """No line of a recording can break the report: `stats` reads it, and its total is the sum of its parts."""
     reader = LogReader()
     for line in lines:
         reader.feed(line)
@@ -151,7 +155,7 @@ def test_whatever_a_recording_says(lines: list[Any]) -> None:
 
 @pytest.mark.parametrize("then", [JAX, {**JAX, "jax": "", "jaxlib": ""}])
 def test_jax_that_comes_after_a_graph(tmp_path: Path, then: dict[str, str]) -> None:
-    """Its versions are told, and its executables are in the summary, whatever its versions are."""
+    """JAX's versions are reported, and its executables are in the summary, if JAX is imported after the first graph."""
     found = report(tmp_path, [asked("stored", "f"), then, *stored(1.0, "jit_f-1", 0.5)])
     assert (found.processes, found.jax_version or "") == (1, then["jax"])
     assert "0 hits, 1 miss (stored)" in summary(found) and "graphs:" in summary(found)

@@ -1,4 +1,4 @@
-"""What a process says of itself is what `jcache run` says of it. Real JAX, in processes of its own."""
+"""A process reports about itself what `jcache run` reports about it. Real JAX, in processes of their own."""
 
 import json
 import subprocess
@@ -88,7 +88,7 @@ def test_importing_it_imports_no_jax() -> None:
 
 @pytest.fixture(scope="module", name="outcomes")
 def outcomes_fixture(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Of a process recorded from outside, too: its scenes, its own report of all of them, and the recorder's."""
+    """Return the scenes of a process that was also recorded from outside, its own report, and the recorder's."""
     base = tmp_path_factory.mktemp("outcomes")
     (base / "log").mkdir()
     done = run(EVERY_OUTCOME, environment(base / "elsewhere", base / "log", BASE), arguments=[str(base)])
@@ -99,7 +99,9 @@ def outcomes_fixture(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_every_outcome_is_counted_with_its_reason(outcomes: tuple[dict[str, Any], ...]) -> None:
-    """Hits, what is stored, what is not and what is not looked up are counted, each with JAX's or jcache's reason."""
+    """Hits, stored programs, programs that are not stored and programs without a look-up are counted, each with its
+    reason.
+    """
     scenes, whole, _ = outcomes
     assert scenes == {
         "stored": [[0, 1, 0, 0], {}],
@@ -118,9 +120,8 @@ def test_every_outcome_is_counted_with_its_reason(outcomes: tuple[dict[str, Any]
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_the_report_is_that_of_jcache_run(outcomes: tuple[dict[str, Any], ...]) -> None:
-    """A process recorded by `jcache run` says the same of itself: counts, reasons, programs, versions, what took time.
-
-    Both hear JAX's seconds, each a moment after the other; what is spent in what is told apart by these moments.
+    """A process that `jcache run` records reports the same about itself: counts, reasons, programs, versions and times.
+    Both receive JAX's durations, each at a slightly different time, and use these times to attribute them.
     """
     _, own, recorded = outcomes
     theirs = {"id", "command", "started", "seconds", "exit_code"}
@@ -134,7 +135,7 @@ def test_the_report_is_that_of_jcache_run(outcomes: tuple[dict[str, Any], ...]) 
 
 @pytest.mark.jax
 def test_threads_that_compile_at_once(tmp_path: Path) -> None:
-    """Each thread's programs are counted once, and whoever asks meanwhile sees none that is half done as failed."""
+    """Each thread's programs are counted once, and a report in between shows no unfinished program as failed."""
     program = """
 root = create_root(base / "root")
 use(root)
@@ -177,7 +178,9 @@ print(json.dumps([*seen, counted(watch)]))
 
 @pytest.mark.jax
 def test_stopping_puts_everything_back(tmp_path: Path) -> None:
-    """After the last stop JAX's modules have the very objects of before, in whatever order watches began and ended."""
+    """After the last monitor stops, JAX's modules hold their original objects, in whatever order monitors began and
+    ended.
+    """
     program = """
 def state():
     lists = [value for name, value in vars(monitoring).items() if name.endswith("listeners") and name[0] == "_"]
@@ -228,7 +231,7 @@ print(json.dumps([depths, caches.logger is original]))
 
 @pytest.mark.jax
 def test_taps_of_others_stay(tmp_path: Path) -> None:
-    """A logger that somebody else has put over ours stays there, and works."""
+    """A logger that another program has put over jcache's stays there and works."""
     program = """
 import logging
 watch = CacheMonitor()
@@ -243,7 +246,9 @@ print(json.dumps([caches.logger is theirs, type(compiler.logger) is logging.Logg
 
 @pytest.mark.jax
 def test_a_forked_child_begins_anew(tmp_path: Path) -> None:
-    """A child that renews its watch counts its own programs only, though a thread of its parent was just being read."""
+    """A child that renews its monitor counts only its own programs, even if a thread of its parent was being
+    recorded.
+    """
     program = """
 use(create_root(base / "root"))
 watch = CacheMonitor()
@@ -302,7 +307,7 @@ print(json.dumps(counted(watch)))
 
 @pytest.mark.jax
 def test_a_program_that_runs_for_ever(tmp_path: Path) -> None:
-    """Events that are not asked for are not kept: a hundred thousand of them take less than a mebibyte."""
+    """Events without a consumer are not kept: a hundred thousand of them take less than a mebibyte."""
     program = """
 import tracemalloc
 def record(times):
@@ -346,7 +351,9 @@ def test_the_command_of_a_process(tmp_path: Path, how: list[str], command: list[
 
 @pytest.mark.jax
 def test_the_ledger_is_told_once(tmp_path: Path) -> None:
-    """However often it is flushed, there is one run, with the exact seconds of what was stored and each hit once."""
+    """However often a report is flushed, the ledger has one run, the exact seconds of stored programs, and each hit
+    once.
+    """
     program = """
 root = create_root(base / "root")
 cache = use(root)
@@ -377,7 +384,9 @@ print(json.dumps([*told, runs[0]["hits"], runs[0]["stored"], runs[0]["exit_code"
 
 @pytest.mark.jax
 def test_when_to_flush(tmp_path: Path) -> None:
-    """A few seconds after it began, then half a minute after each time; a busy ledger hears of all the next time."""
+    """The first flush is due a few seconds after the start, and then every half minute; a busy ledger gets
+    all the next time.
+    """
     program = """
 from jcache import clock
 moment = 1000.0
@@ -408,7 +417,9 @@ print(json.dumps([*told, run["stored"]]))
 
 @pytest.mark.jax
 def test_flushing_fails_silently(tmp_path: Path) -> None:
-    """A root that is gone, or whose ledger cannot be, costs no word; and what `jcache run` records is left to it."""
+    """A missing root, or a ledger that cannot be made, causes no message; a process that `jcache run` records writes
+    nothing.
+    """
     program = """
 import shutil
 root = create_root(base / "root")
@@ -432,7 +443,7 @@ print(json.dumps([*told, flush(root, watch), root.path.exists()]))
 
 @pytest.mark.jax
 def test_what_nobody_records_is_lost(tmp_path: Path) -> None:
-    """What jcache tells where nobody records the process, or where who records it fails, raises nothing."""
+    """Events raise nothing if the process is not recorded, or if the listener fails."""
     program = """
 import sys
 from jcache.runs import observers

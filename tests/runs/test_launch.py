@@ -1,4 +1,4 @@
-"""A program under ``launch`` cannot tell that jcache is there."""
+"""A program under ``launch`` cannot detect jcache."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_unknown_command_is_127() -> None:
 
 
 def test_a_directory_on_the_path_is_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is one that may not be searched: the system refuses both, shells say that there is no such command."""
+    """A directory on the PATH is no command, even if it may not be searched: as in shells, there is no such command."""
     (tmp_path / "jcache-no-such-command").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(CommandNotFound, match="no such command"):
@@ -143,7 +143,7 @@ def test_signal_mask_and_dispositions_are_the_original_ones(tmp_path: Path) -> N
 
 
 def sets(status: bytes) -> list[int]:
-    """The signal sets of /proc/PID/status, without 32 and 33: glibc's posix_spawn ignores those two of its own."""
+    """Return the signal sets of /proc/PID/status without 32 and 33, which glibc's posix_spawn ignores."""
     return [int(line.split()[1], 16) & ~0x1_8000_0000 for line in status.splitlines()]
 
 
@@ -183,7 +183,7 @@ def read_until(terminal: int, text: str, seen: str = "") -> str:
 
 
 def on_terminal(command: list[str]) -> tuple[int, int]:
-    """Starts a command as a terminal's own session does, whatever signals the tests were told to ignore."""
+    """Start a command as a terminal's own session does, whatever signals the tests ignore."""
     pid, terminal = pty.fork()
     if pid == 0:
         try:
@@ -214,7 +214,7 @@ def test_ctrl_c_reaches_the_program_once(tmp_path: Path) -> None:
 @linux
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*forkpty:DeprecationWarning")
 def test_ctrl_z_and_fg(tmp_path: Path) -> None:
-    """Ctrl-Z stops program and jcache, the shell gets its prompt back, and fg goes on with both."""
+    """Ctrl-Z stops the program and jcache, the shell prints its prompt, and `fg` continues both."""
     pid, terminal = on_terminal(["bash", "--norc", "--noprofile", "-i"])
     words = " ".join(f"'{word}'" for word in launcher(tmp_path / "outcome", sys.executable, str(tmp_path / "l.py")))
     (tmp_path / "l.py").write_text(LISTENER)

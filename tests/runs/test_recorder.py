@@ -1,4 +1,4 @@
-"""What `jcache run` reports is what JAX did, and the program cannot tell that it was recorded. Real JAX processes."""
+"""`jcache run` reports what JAX did, and the program cannot detect that it was recorded. Real JAX processes."""
 
 import os
 import re
@@ -56,7 +56,7 @@ def report(log_dir: Path) -> RunReport:
 
 @contextmanager
 def served(cache_dir: Path, log_dir: Path) -> Iterator[None]:
-    """What `jcache run` does meanwhile."""
+    """Serve checked reads, as `jcache run` does while its program runs."""
     with closing(CheckedReads(Root(cache_dir, plain=True))) as reads, serving(reads, log_dir):
         yield
 
@@ -114,7 +114,7 @@ def test_warm_run_of_a_copy_elsewhere_hits(cold: tuple[Path, RunReport], tmp_pat
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_damaged_entry_in_the_way(cold: tuple[Path, RunReport], tmp_path: Path) -> None:
-    """JAX does not get it: it goes to quarantine, and the program is compiled and stored anew."""
+    """JAX does not get a damaged entry: the entry goes to quarantine, and JAX compiles and stores the program again."""
     shutil.copytree(cold[0], tmp_path / "copy")
     (torn,) = (tmp_path / "copy").glob("jit_f2-*-cache")
     torn.write_bytes(torn.read_bytes()[:100])
@@ -141,7 +141,9 @@ def test_thresholds_of_the_user_hold(tmp_path: Path, variable: str, value: str, 
 
 @pytest.mark.jax
 def test_host_callback(tmp_path: Path) -> None:
-    """Up to jax 0.8.0 a program with a host callback is not stored, and the reason says so; later it is."""
+    """Up to jax 0.8.0, a program with a host callback is not stored, and the reason says so; later versions
+    store it.
+    """
     program = """
 import jax, numpy as np
 def f(x):
@@ -175,7 +177,7 @@ def test_cache_switched_off_by_the_program(tmp_path: Path, setting: str, reason:
 
 @pytest.mark.jax
 def test_directory_that_cannot_be_opened(tmp_path: Path) -> None:
-    """Where JAX cannot open its directory, everything is a bypass with the system's reason."""
+    """If JAX cannot open its directory, everything is a bypass with the system's reason."""
     (tmp_path / "file").write_text("")
     found = record(THREE.replace("thread.start()", "thread.run()").replace("for thread in threads: thread.join()", ""),
                    tmp_path / "file" / "cache", tmp_path / "log")  # fmt: skip
@@ -237,7 +239,7 @@ if __name__ == "__main__":
 
 @pytest.mark.jax
 def test_daemon_that_closes_every_descriptor(tmp_path: Path) -> None:
-    """A program that closes all its descriptors gets no line of ours into the files that it opens next."""
+    """If a program closes all its descriptors, no line of the recorder gets into the files that it opens next."""
     program = f"""
 import jax, os
 os.closerange(3, 256)
@@ -276,7 +278,7 @@ LOGGING = {
 @pytest.mark.jax
 @pytest.mark.parametrize("settings", LOGGING.values(), ids=LOGGING)
 def test_stderr_is_the_same(tmp_path: Path, settings: dict[str, str]) -> None:
-    """Whatever logging the user asks for, stderr is the same with and without the recorder, line numbers included."""
+    """Stderr is the same with and without the recorder, down to line numbers, for any logging that the user enables."""
     program = THREE.replace("thread.start()", "thread.start(); thread.join()")  # the same order in both
     if "JAX_LOGGING_LEVEL" not in settings:
         program = "import logging; logging.basicConfig(format='%(pathname)s:%(lineno)d %(message)s')\n" + program
@@ -338,7 +340,7 @@ def test_sitecustomize_of_the_user_runs(tmp_path: Path, text: str) -> None:
 
 
 def test_two_recorders_record_once(tmp_path: Path) -> None:
-    """A run inside a run, each with a jcache of its own, is recorded by the inner one alone."""
+    """If a run is inside another run, each with its own jcache, only the inner one records it."""
     shutil.copytree(RECORDER, tmp_path / "other", ignore=shutil.ignore_patterns("__pycache__"))
     env = plain(tmp_path, "log")
     env["PYTHONPATH"] += os.pathsep + str(tmp_path / "other")
@@ -384,7 +386,7 @@ jax.jit(lambda x: x * 3)(np.ones(5, np.float32)).block_until_ready()
 
 @pytest.mark.jax
 def test_jax_is_imported_after_a_graph(tmp_path: Path) -> None:
-    """The process has begun its file before JAX was there, and tells its versions then."""
+    """A process that has begun its log before JAX is imported logs JAX's versions at the import."""
     found = record(GRAPH_FIRST, tmp_path / "cache", tmp_path / "log", {"JCACHE_DIR": str(tmp_path / "root")})
     assert (found.processes, found.jax_version, found.jaxlib_version) == (1, version("jax"), version("jaxlib"))
     assert counts(found) == (0, 1, 0, 0) and found.graphs.stored == 1
@@ -393,7 +395,9 @@ def test_jax_is_imported_after_a_graph(tmp_path: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("has_lock", [False, True])
 def test_each_entry_has_its_sidecar_where_jax_is_bounded(tmp_path: Path, has_lock: bool) -> None:
-    """From the put on: a bounded JAX that shares the directory stores its own meanwhile, and after a SIGKILL."""
+    """Every entry gets a sidecar at its put, so that a bounded JAX can store in the same directory, even after a
+    SIGKILL.
+    """
     cache_dir = tmp_path / "cache"
     cache_dir.mkdir()
     if has_lock:
@@ -417,7 +421,7 @@ def test_each_entry_has_its_sidecar_where_jax_is_bounded(tmp_path: Path, has_loc
 @pytest.mark.jax
 @pytest.mark.parametrize("change", [{"JAX_COMPILATION_CACHE_DIR": "{}"}, {"JAX_ENABLE_COMPILATION_CACHE": "0"}])
 def test_what_is_set_inside_the_run_holds(tmp_path: Path, change: dict[str, str]) -> None:
-    """A directory of its own, or no cache, that a script in the run sets before JAX is imported."""
+    """If a script in the run sets its own directory, or turns the cache off, before JAX is imported, this holds."""
     own = tmp_path / "own"
     inside = {name: value.format(own) for name, value in change.items()}
     (tmp_path / "log").mkdir()
@@ -429,7 +433,7 @@ def test_what_is_set_inside_the_run_holds(tmp_path: Path, change: dict[str, str]
 
 @pytest.mark.jax
 def test_programs_find_their_own_variable(tmp_path: Path) -> None:
-    """JAX_COMPILATION_CACHE_DIR is what it is without the run, in the program and in what it starts."""
+    """JAX_COMPILATION_CACHE_DIR has the same value as without the run, in the program and in its children."""
     program = (
         f"{ONE}; import os; print(os.environ.get('JAX_COMPILATION_CACHE_DIR'), jax.config.jax_compilation_cache_dir)"
     )
@@ -442,7 +446,57 @@ def test_programs_find_their_own_variable(tmp_path: Path) -> None:
 
 @pytest.mark.jax
 def test_another_host_has_no_cache(cold: tuple[Path, RunReport], tmp_path: Path) -> None:
-    """Where the directory of the `jcache run` is not there, nobody checks what JAX would read."""
+    """If the directory of `jcache run` does not exist on a host, the cache stays off there, since reads cannot be
+    checked.
+    """
     shutil.copytree(cold[0], tmp_path / "cache")
     program = f"{THREE}\nprint(jax.config.jax_enable_compilation_cache)"
     assert run(program, environment(tmp_path / "cache", tmp_path / "none", BASE)).stdout.endswith("False\n")
+
+
+FULL = """
+import resource, signal, sys
+import jax._src.lru_cache as caches
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+put = caches.LRUCache.put
+def put_some(cache, key, value):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), limits[1]))
+    try:
+        return put(cache, key, value)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+caches.LRUCache.put = put_some
+"""
+
+
+@pytest.mark.parametrize("room", [0, 100])
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_failed_write_leaves_nothing(tmp_path: Path, room: int, locked: bool) -> None:
+    """Where JAX cannot write an entry to its end, the report says so, and the next process stores it."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    if locked:
+        (cache / ".lockfile").touch()  # as a bounded JAX makes it, which needs sidecars
+    for number, (program, outcome) in enumerate([(FULL + ONE, "not_stored"), (ONE, "stored"), (ONE, "hit")]):
+        logs = tmp_path / str(number)
+        logs.mkdir()
+        with served(cache, logs):
+            run(program, environment(cache, logs, BASE), arguments=[str(room)])
+        (told,) = report(logs).programs
+        assert told.outcome == outcome and ("the write failed" in (told.reason or "")) is (outcome == "not_stored")
+        assert len(list(cache.glob("jit_*"))) == (0 if number == 0 else 1 + locked)
+
+
+def test_an_entry_that_is_not_whole_is_told(tmp_path: Path) -> None:
+    """What may still be written is not served, JAX stores nothing beside it, and the report says why."""
+    cache, logs, again = (tmp_path / name for name in ("cache", "logs", "again"))
+    for place in (cache, logs, again):
+        place.mkdir()
+    with served(cache, logs):
+        run(ONE, environment(cache, logs, BASE))
+    (entry,) = cache.glob("*-cache")
+    entry.write_bytes(b"")
+    with served(cache, again):
+        run(ONE, environment(cache, again, BASE))
+    assert [told.reason for told in report(again).programs] == ["the entry with this key is incomplete"]

@@ -107,7 +107,9 @@ def test_nested_spans_are_not_counted_twice(tmp_path: Path) -> None:
 
 
 def test_saved_seconds_are_never_negative(tmp_path: Path) -> None:
-    """Time saved is what the build took without the retrieval: ours where on record, else JAX's whole seconds."""
+    """The time saved is the build time less the retrieval; the recorded build time counts before JAX's whole
+    seconds.
+    """
     lines = [*hit(1, "known-1", 0, 0.25), *hit(2, "old-1", 7, 0.5), *hit(3, "quick-1", 0, 0.5)]
     found = report(tmp_path, *lines, build_seconds={"known-1": 0.75}.get)
     assert counts(found) == (3, 0, 0, 0)
@@ -138,7 +140,7 @@ def test_any_number_of_nested_spans(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_reasons(tmp_path: Path, lines: list[dict[str, Any]], reason: str) -> None:
-    """Each way of not storing has its reason."""
+    """Each way of not storing a program has its own reason."""
     found = report(tmp_path, *lines, end(3, 2))
     assert counts(found) == (0, 0, 1, 0)
     assert found.reasons == {"not_stored": {reason: 1}}
@@ -153,7 +155,7 @@ def test_copy_that_is_not_stored(tmp_path: Path) -> None:
 
 
 def test_damaged_entry_that_is_replaced(tmp_path: Path) -> None:
-    """What was stored in the place of a damaged entry says so; a hit of another root's copy needs no reason."""
+    """A program that replaces a damaged entry says so; a hit of a copy in another root needs no reason."""
     first, second = stored(1, "f-1", 1), hit(5, "g-1", 3, 0.5)
     damage = damaged(1, "f-1", "digest"), damaged(5, "g-1", "digest")
     found = report(tmp_path, first[0], damage[0], *first[1:], second[0], damage[1], *second[1:])
@@ -163,7 +165,7 @@ def test_damaged_entry_that_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("announced", [False, True], ids=["jax 0.10", "jax 0.4.31"])
 def test_key_that_cannot_be_made(tmp_path: Path, announced: bool) -> None:
-    """Without a key there is no look-up: a bypass, though old JAX announces a request first."""
+    """Without a key there is no look-up: the program is a bypass, even if an old JAX announces a request first."""
     message = log(1, "compile_or_get_cached: unable to generate cache key, skipping the cache: %s", "BOOM")
     found = report(tmp_path, *[event(1, "compile_requests_use_cache")] * announced, message, end(2, 1))
     assert counts(found) == (0, 0, 0, 1)
@@ -191,7 +193,7 @@ def test_report_as_json(tmp_path: Path) -> None:
 
 
 def test_report_cannot_be_changed(tmp_path: Path) -> None:
-    """A report is frozen to the last reason, and counts as misses what was looked up and compiled."""
+    """A report is immutable at any depth, and counts programs that were looked up and compiled as misses."""
     found = report(tmp_path, *stored(1, "f-1", 1), *stored(3, "g-1", 1)[:2], end(9, 1))
     assert (found.misses, found.requests) == (2, 2)
     with pytest.raises(TypeError):
@@ -211,14 +213,14 @@ def test_summary(tmp_path: Path) -> None:
 
 
 def test_program_without_jax(tmp_path: Path) -> None:
-    """A run in which nothing imported JAX says so in one line."""
+    """A run in which no process imports JAX is reported in one line."""
     found = collect(tmp_path, run_id="r", command=["ls"], started_ns=0, seconds=0.0, exit_code=0)
     assert (counts(found), found.processes, found.jax_version) == ((0, 0, 0, 0), 0, None)
     assert summary(found) == f"jcache: {NO_PROGRAM_SEEN}."
 
 
 def test_damage_that_is_raised_is_the_reason(tmp_path: Path) -> None:
-    """Under jax_raise_persistent_cache_errors nothing comes after the damage: it is why nothing was stored."""
+    """Under jax_raise_persistent_cache_errors, damage ends the request: it is the reason why nothing was stored."""
     for number, last in enumerate(([], [end(2.0, 0.1)])):
         log_dir = tmp_path / str(number)
         log_dir.mkdir()

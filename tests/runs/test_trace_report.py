@@ -1,4 +1,4 @@
-"""Reports of traces: of what `jcache.jit` said in the lines of a recording."""
+"""Reports of traces, from the lines of `jcache.jit` in a recording."""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +33,9 @@ def report(directory: Path, lines: Sequence[object]) -> RunReport:
 
 
 def test_calls_are_counted(tmp_path: Path) -> None:
-    """By outcome and reason, with the name of the function; a hit that took longer than tracing saves nothing."""
+    """Calls are counted by outcome and reason, with the function's name; a hit that took longer than tracing saves no
+    time.
+    """
     lines = [
         called("hit", "f", spared=4.0),
         called("hit", "g", seconds=2.0, spared=1.0),
@@ -69,7 +71,7 @@ def test_what_another_jcache_says_is_passed_over(tmp_path: Path, line: dict[str,
 
 
 def test_programs_and_traces_do_not_mix(tmp_path: Path) -> None:
-    """What is said of a trace while an executable is looked up changes nothing about that."""
+    """Events of a trace during the look-up of an executable do not change that look-up."""
     request = {"e": "event", "th": 1, "name": "/jax/compilation_cache/compile_requests_use_cache"}
     found = report(
         tmp_path, [request, called("stored", "f", "new"), {**request, "name": "/jax/compilation_cache/cache_hits"}]
@@ -92,7 +94,9 @@ def test_the_summary(tmp_path: Path) -> None:
 
 
 def test_long_reasons_are_cut(tmp_path: Path) -> None:
-    """A line for people has the beginning of what is very long, and of digests; one reason more is not several."""
+    """A line for people shows only the beginning of long reasons and digests; reasons of the same digest stay
+    distinct.
+    """
     cut = summary(report(tmp_path, [called("stored", "f", f"b * {'0123456789abcdef' * 4}"[:28] + " is gone")]))
     assert cut.splitlines()[-1] == "    1 traced anew: f: b * 01234567… is gone"
     lines = [called("stored", "f", f"{number} {'x' * 1000}") for number in range(9)]

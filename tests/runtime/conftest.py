@@ -1,4 +1,4 @@
-"""What several tests of the runtime share."""
+"""Fixtures that several tests of the runtime share."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Tests for `jcache.runtime.checked_reads`: programs under `jcache run` get what was checked, and nothing else."""
+"""Programs under `jcache run` get only checked bytes, through `jcache.runtime.checked_reads`."""
 
 import os
 import random
@@ -27,7 +27,7 @@ def ask(directory: Path, where: Path, name: str) -> bytes:
 
 
 def test_what_is_sound_is_sent(native: Root, tmp_path: Path) -> None:
-    """With its length before it, so that an answer that is cut off can be told."""
+    """A sound entry is sent after its length, so that a truncated answer is detected."""
     add(native.directory(Kind.EXECUTABLES), key(1), data=executable())
     reads = CheckedReads(native)
     with serving(reads, tmp_path):
@@ -42,7 +42,7 @@ def test_what_is_sound_is_sent(native: Root, tmp_path: Path) -> None:
 
 
 def test_what_is_damaged_is_not(native: Root, tmp_path: Path) -> None:
-    """It goes to quarantine."""
+    """A damaged entry is not sent, and goes to quarantine."""
     add(native.directory(Kind.EXECUTABLES), key(1), data=executable())
     reads = CheckedReads(native)
     assert reads.get(key(1)) == executable()
@@ -54,7 +54,7 @@ def test_what_is_damaged_is_not(native: Root, tmp_path: Path) -> None:
 
 
 def test_what_is_damaged_stays_where_it_cannot_be_moved(native: Root) -> None:
-    """It is not served all the same, and that it stays is known."""
+    """A damaged entry that cannot be moved is not sent, and is known to stay."""
     path = add(native.directory(Kind.EXECUTABLES), key(1), data=b"")
     os.utime(path, (0, 0))
     with mounted_read_only(native.path):
@@ -65,7 +65,7 @@ def test_what_is_damaged_stays_where_it_cannot_be_moved(native: Root) -> None:
 
 
 def test_all_can_be_checked_before(native: Root) -> None:
-    """As long as there is time for it."""
+    """All entries can be checked before the program starts, within a time limit."""
     for number in range(3):
         add(native.directory(Kind.EXECUTABLES), key(number), data=executable())
     (native.directory(Kind.EXECUTABLES) / f"{key(1)}-cache").write_bytes(b"")
@@ -77,7 +77,7 @@ def test_all_can_be_checked_before(native: Root) -> None:
 
 
 def test_a_directory_with_a_long_name_has_its_socket(native: Root, tmp_path: Path) -> None:
-    """Longer than a socket's address."""
+    """A directory whose path is longer than a socket's address has its socket."""
     directory = tmp_path / ("x" * 100) / ("y" * 100)
     directory.mkdir(parents=True)
     with serving(CheckedReads(native), directory):
@@ -100,7 +100,7 @@ def test_a_directory_with_a_long_name_has_its_socket(native: Root, tmp_path: Pat
     ],
 )
 def test_a_python_that_reads_by_itself_is_told(command: list[str], alone: bool) -> None:
-    """By its options, not by those of its program."""
+    """A Python that runs without the recorder is recognised by its own options, not by those of its program."""
     assert runs_without_recorder(command) is alone
 
 
@@ -151,7 +151,7 @@ STARTS = ["spawn", "fork", "forkserver", "subprocess", "execv", "the variables o
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a program, one that starts it in the way that it is told, and one that is a command."""
+    """Return a directory with a program, a launcher of the program and a command."""
     directory = tmp_path_factory.mktemp("programs")
     text = PROGRAM.format(paths=[str(Path(pytest.__file__).parent.parent)])  # which -S leaves out
     (directory / "program.py").write_text(text)
@@ -163,7 +163,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def filled(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A root with the entries of the program, and what the program prints."""
+    """Return a root with the entries of the program, and the program's output."""
     root = tmp_path_factory.mktemp("filled") / "root"
     done = call(
         [sys.executable, "-m", "jcache", "run", "--root", str(root), "--", sys.executable, str(programs / "program.py")]
@@ -204,7 +204,7 @@ def flip(root: Path, chance: random.Random) -> int:
 def test_a_flipped_bit_reaches_no_program(
     filled: tuple[Path, str], programs: Path, tmp_path: Path, chance: random.Random, full: bool
 ) -> None:
-    """However Python is started, the program computes the right numbers; what it reads is in quarantine before."""
+    """However Python is started, the program computes the right numbers, and damaged entries are in quarantine."""
     kinds = len(OPTIONS) + len(STARTS) + len(LAUNCHERS)
     for number, way in enumerate(islice(ways(programs, chance), 100 if full else kinds)):
         root = tmp_path / str(number)
@@ -225,7 +225,7 @@ def test_a_flipped_bit_reaches_no_program(
 @pytest.mark.jax
 @pytest.mark.parametrize("options", OPTIONS[1:4])
 def test_a_python_that_is_the_command_is_warm(options: list[str], filled: tuple[Path, str], programs: Path) -> None:
-    """It uses what was checked before it started, though it runs no recorder."""
+    """A Python without the recorder uses entries that were checked before it started."""
     text = (
         "import jax.monitoring as m; m.register_event_listener(lambda e, **_: print(e)); exec(open(sys.argv[1]).read())"
     )
@@ -237,7 +237,7 @@ def test_a_python_that_is_the_command_is_warm(options: list[str], filled: tuple[
 
 
 def test_what_cannot_be_checked_is_hidden(native: Root) -> None:
-    """Neither a damaged entry that stays nor one that may still be written is passed on unchecked."""
+    """A damaged entry that cannot be moved, or one that may be unfinished, is never sent unchecked."""
     path = add(native.directory(Kind.EXECUTABLES), key(1), data=executable())
     reads = CheckedReads(native)
     assert reads.check_all()

@@ -1,4 +1,4 @@
-"""Tests for doing something a moment later."""
+"""Delayed actions that run once."""
 
 import gc
 import threading
@@ -13,7 +13,7 @@ from tests.helpers.waiting import LIMIT_S
 
 
 class Moments:
-    """Moments that are over when the test says so."""
+    """Delays that end when the test says so."""
 
     def __init__(self) -> None:
         self.asked: list[float] = []
@@ -25,7 +25,7 @@ class Moments:
         assert self._over.acquire(timeout=LIMIT_S)
 
     def were_asked(self, times: int) -> bool:
-        """Whether that many were asked for."""
+        """Return whether so many delays were requested."""
         return len(self.asked) == times
 
     def pass_(self) -> None:
@@ -42,7 +42,7 @@ def moments() -> Iterator[Moments]:
 
 
 class Owner:
-    """Counts what is done."""
+    """Counts the actions."""
 
     def __init__(self, sleep: Callable[[float], object], *, fails: bool = False) -> None:
         self.done: list[int] = []
@@ -65,7 +65,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def test_it_is_done_once_in_a_thread_of_its_own(moments: Moments) -> None:
-    """However often it was asked for meanwhile; and again when it is asked for again, even after a failure."""
+    """However often it is requested, the action runs once in a separate thread, and again after a later request."""
     owner = Owner(moments.sleep, fails=True)
     for number in (1, 2):
         for _ in range(3):
@@ -78,7 +78,7 @@ def test_it_is_done_once_in_a_thread_of_its_own(moments: Moments) -> None:
 
 
 def test_it_keeps_nothing_alive(moments: Moments) -> None:
-    """What is gone by then is not acted upon."""
+    """A pending action keeps no object alive, and does nothing once its object is gone."""
     owner = Owner(moments.sleep)
     done, debouncer = owner.done, owner.debouncer
     debouncer.schedule(0.1)
@@ -90,7 +90,7 @@ def test_it_keeps_nothing_alive(moments: Moments) -> None:
 
 
 def test_the_moment_passes_by_itself() -> None:
-    """Where nobody says otherwise."""
+    """Without further requests, the delay ends and the action runs."""
     owner = Owner(time.sleep)
     owner.debouncer.schedule(0.01)
     assert owner.happened.acquire(timeout=LIMIT_S)

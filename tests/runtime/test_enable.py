@@ -1,4 +1,4 @@
-"""Tests for `jcache.enable()`, each in processes of its own with the JAX installed."""
+"""`jcache.enable()`, tested in separate processes with the installed JAX."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def show(*values):
 
 
 def said(program: str, *arguments: object, cwd: Path | None = None, **env: object) -> Any:
-    """What a program prints last; it must not warn of anything that it does not catch."""
+    """Return the last output of a program, which must print no warning."""
     result = run(PRELUDE + program, *arguments, cwd=cwd, env={"PYTHONWARNINGS": "always"} | env)
     assert "Warning" not in result.err, result.err
     return result.value
@@ -74,7 +74,7 @@ def clean(*roots: Path) -> None:
 @pytest.mark.smoke(since="0.8.1")
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_the_second_process_compiles_nothing(order: str, tmp_path: Path) -> None:
-    """Enabled before or after JAX is imported, the first process stores what it compiles and the second hits it all."""
+    """Whether jcache is enabled before or after JAX's import, the first process stores all, and the second hits all."""
     program = """
 if sys.argv[2] == "after":
     import jax
@@ -93,7 +93,7 @@ show(compute(), counts(), str(enabled.root), str(enabled.directory), enabled.sto
 
 
 def test_importing_jcache_imports_neither_jax_nor_numpy() -> None:
-    """Nor does naming all that is public, but for calling it."""
+    """Importing jcache, or naming its public functions, imports neither JAX nor numpy."""
     program = """
 before = [getattr(jcache, name) for name in jcache.__all__]
 assert set(jcache.__all__) <= set(dir(jcache))
@@ -104,7 +104,7 @@ show([name for name in ("jax", "jaxlib", "numpy") if name in sys.modules])
 
 @pytest.mark.smoke
 def test_a_root_that_is_moved_or_copied_still_hits(tmp_path: Path) -> None:
-    """Keys do not depend on the directory, whatever JAX's version; nor on how its path is written."""
+    """Keys do not depend on the directory or its spelling, for any version of JAX."""
     program = "enable(sys.argv[1])\nshow(compute(), counts())"
     _, cold = said(program, tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")
@@ -116,7 +116,7 @@ def test_a_root_that_is_moved_or_copied_still_hits(tmp_path: Path) -> None:
 
 
 def test_jax_without_jcache_shares_the_directory(tmp_path: Path) -> None:
-    """What either stores in a plain directory the other one hits, with a bound and without."""
+    """JAX and jcache hit each other's entries in a plain directory, with a bound and without."""
     for bound in (None, 10**9):
         shared = tmp_path / str(bound)
         first = run_jax(shared, bounded=bound)
@@ -153,7 +153,7 @@ def test_the_environment_names_the_root(tmp_path: Path) -> None:
 
 
 def test_too_late_is_told(tmp_path: Path) -> None:
-    """After a computation that used another directory that is told, and what is compiled later is in ours."""
+    """If JAX has used another directory, a warning says so, and later programs are stored in the root."""
     program = """
 import jax
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
@@ -212,7 +212,7 @@ show(enabled.warnings, strict, enabled.max_bytes, counts(), jax.config.jax_compi
 
 
 def test_the_same_values_in_the_environment_are_no_override(tmp_path: Path) -> None:
-    """In what `jcache env` prints, and under `jcache run`, there is nothing to tell."""
+    """The values that `jcache env` prints, or `jcache run` sets, cause no warning."""
     program = "show(enable(sys.argv[1]).warnings)"
     env = subprocess.run(
         [sys.executable, "-m", "jcache", "env", "--root", str(tmp_path), "--json"],
@@ -225,7 +225,9 @@ def test_the_same_values_in_the_environment_are_no_override(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_place_that_is_no_cache_is_left_alone(strict: bool, tmp_path: Path) -> None:
-    """With other people's files in it, or at a remote address: it is told, JAX stays as it was, the program runs."""
+    """A directory with foreign files, or a remote address, causes a warning; JAX stays unchanged, and the
+    program runs.
+    """
     (tmp_path / "thesis.tex").write_text("not ours")
     program = """
 import jax
@@ -252,7 +254,7 @@ show(compute(), told)
 
 @pytest.mark.parametrize("by", ["environment", "program"])
 def test_a_remote_address_that_jax_has_is_left_to_jax(by: str, tmp_path: Path) -> None:
-    """Whether the environment names it or the program has set it; no directory of that name is made."""
+    """A remote address from the environment or the program is left to JAX, and no directory of that name is made."""
     program = """
 import os
 import jax
@@ -268,14 +270,14 @@ show(enabled.root, enabled.warnings, jax.config.jax_compilation_cache_dir, os.li
 
 
 def test_a_root_that_cannot_be_written_still_hits(tmp_path: Path) -> None:
-    """On a read-only file system: it is told once, entries are served, what misses is compiled, nothing is raised."""
+    """A read-only root causes one warning; entries are hit, misses are compiled, and nothing is raised."""
     program = "enabled = enable(sys.argv[1])\nshow(compute(int(sys.argv[2])), counts(), enabled.warnings)"
     root = tmp_path / "root"
     _, cold, _ = said(program, root, 2)
     with mounted_read_only(root):
         result, warm, (warning,) = said(program, root, 2)
         assert (result, warm) == ([3, 3, 3], [cold[1], 0, 0, 0])
-        assert "read-only" in warning and "none of them is stored" in warning
+        assert "read-only" in warning and "none is stored" in warning
         result, missed, _ = run(PRELUDE + program, root, 7, env=QUIET).value
         assert result == [8, 8, 8] and missed[1] == 0 < missed[2]
     clean(root)
@@ -304,7 +306,9 @@ except ValueError as error:
 
 
 def test_after_a_root_that_is_not_in_use_none_is_guessed(tmp_path: Path) -> None:
-    """What is administered without a name is then an error: it must not be another cache that loses its entries."""
+    """If the root cannot be used, later calls without a root raise an error, since another cache must not
+    lose entries.
+    """
     (tmp_path / "thesis.tex").write_text("not ours")
     program = """
 jcache.enable(sys.argv[1])
@@ -322,14 +326,16 @@ show(told)
 
 @pytest.mark.parametrize("spelled", ["{0}/root", "{0}/root/", "{0}/other/../root", "{0}/root/executables", "root"])
 def test_another_spelling_of_the_same_directory_is_no_override(spelled: str, tmp_path: Path) -> None:
-    """Whether the environment names the root or its executables, relative or with a slash at its end."""
+    """The root or its executables in the environment, relative or with a slash at the end, cause no warning."""
     program = "show(enable(sys.argv[1]).warnings)"
     name = spelled.format(tmp_path)
     assert said(program, tmp_path / "root", cwd=tmp_path, JAX_COMPILATION_CACHE_DIR=name) == [[]]
 
 
 def test_the_directory_that_the_program_has_configured_is_the_root(tmp_path: Path) -> None:
-    """Where neither an argument nor $JCACHE_DIR names another one."""
+    """The directory that the program has configured is the root, unless an argument or $JCACHE_DIR names
+    another one.
+    """
     program = """
 import jax
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
@@ -367,7 +373,7 @@ show(compute(), counts(), jax.config.jax_compilation_cache_dir)
     "setting", ["jax_enable_compilation_cache=False", "jax_persistent_cache_min_compile_time_secs=9.0"]
 )
 def test_what_the_program_has_set_wins(tmp_path: Path, setting: str) -> None:
-    """What it set before `enable` holds, as the environment's does, with a warning, and an error under `strict`."""
+    """An option that the program set before `enable` stays, with a warning, or an error under `strict`."""
     option, _, value = setting.partition("=")
     program = f"""
 import jax
@@ -388,7 +394,7 @@ except jcache.NotInEffect as error:
 
 
 def test_a_bound_that_is_set_later_holds(tmp_path: Path) -> None:
-    """From the next put on, as told by the next `enable`; set back to -1, there is none any more."""
+    """A bound that is set later holds from the next put on; -1 removes it."""
     program = """
 import jax
 first = enable(sys.argv[1])
@@ -413,7 +419,7 @@ import pathlib
 
 
 def test_what_another_session_has_cached_is_not_called_uncached(tmp_path: Path) -> None:
-    """Enabling anew says nothing of what was compiled in the session before."""
+    """A second `enable` reports no programs of the earlier session as uncached."""
     program = """
 import jax
 compute(2)
@@ -430,7 +436,7 @@ show(late, again.notes, again.warnings, elsewhere.warnings)
 
 
 def test_damage_raises_where_jax_is_told_so(tmp_path: Path) -> None:
-    """Under `jax_raise_persistent_cache_errors` a damaged entry is an error once, as in JAX, and then compiled anew."""
+    """Under `jax_raise_persistent_cache_errors`, a damaged entry raises once, as in JAX, and is then compiled again."""
     program = """
 import jax
 enable(sys.argv[1])
@@ -469,7 +475,7 @@ except jcache.InvalidValue as error:
 
 
 def test_a_jax_with_other_internals_is_configured(tmp_path: Path) -> None:
-    """Where jcache does not know this JAX, JAX's own cache is set up as well as it can be, which is told."""
+    """If jcache does not know this JAX, it configures JAX's own cache, and a warning says so."""
     program = """
 import jax
 from jax._src import compilation_cache
@@ -495,7 +501,9 @@ assert jax.config.jax_compilation_cache_dir is None
 
 @pytest.mark.smoke
 def test_disable_puts_everything_back(tmp_path: Path) -> None:
-    """Options, functions and the cache are the very ones from before, unless the program has set others since."""
+    """After `disable`, options, functions and the cache are the original objects, unless the program has
+    replaced them.
+    """
     program = """
 import jax
 from jax._src import cache_key, compilation_cache, compiler, monitoring
@@ -530,7 +538,7 @@ show(jax.config.jax_persistent_cache_min_compile_time_secs, jax.config.jax_compi
 
 
 def test_enabling_without_arguments_changes_nothing(tmp_path: Path) -> None:
-    """What is in effect stays, the root above all, and the value that is returned tells the bound of now."""
+    """`enable` without arguments keeps the settings in effect, and returns the present bound."""
     program = """
 import jax
 first = enable(sys.argv[1], max_size="1GiB", preset="fast_compile")
@@ -548,7 +556,7 @@ show(first.max_bytes, again.max_bytes, again == first._replace(max_bytes=12345),
 
 
 def test_enabling_elsewhere_moves_on(tmp_path: Path) -> None:
-    """Other arguments hold from then on, without a warning; a program that resets JAX's cache comes back to ours."""
+    """Other arguments take effect without a warning; after JAX's own reset, jcache's cache is used again."""
     program = """
 enable(sys.argv[1])
 compute(5)
@@ -592,7 +600,7 @@ show(counts())
 
 @pytest.mark.parametrize("preset", Preset)
 def test_a_preset_sets_what_it_says(preset: Preset, tmp_path: Path) -> None:
-    """Its options are in JAX's configuration, what it compiles is hit by the next process, and its page lists it."""
+    """A preset's options are in JAX's configuration and in the docs, and the next process hits its programs."""
     program = """
 import jax
 enabled = jcache.enable(sys.argv[1], preset=sys.argv[2])
@@ -613,7 +621,7 @@ show({name: jax.config.values.get(name) for name in json.loads(sys.argv[3])}, co
 
 
 def test_read_only_roots_are_read_and_never_written(tmp_path: Path) -> None:
-    """They serve in their order what the root lacks; copied on a hit it is in the root the next time."""
+    """Read-only roots serve in their order what the root lacks; with copy_on_hit, the root has it the next time."""
     program = """
 enabled = enable(sys.argv[1], read_only=json.loads(sys.argv[2]), copy_on_hit=sys.argv[3] == "copy")
 compute(2), compute(3)
@@ -637,7 +645,7 @@ show(counts(), [str(path) for path in enabled.read_only], enabled.warnings)
 @pytest.mark.parametrize("write", ["rank0", "all"])
 @pytest.mark.parametrize("common", [True, False], ids=["a common root", "a root each"])
 def test_the_ranks_of_a_program(write: str, common: bool, tmp_path: Path) -> None:
-    """Every rank reads; what a rank compiles is stored by the first one only, or by all of them."""
+    """Every rank reads; programs of all ranks, or of the first one only, are stored."""
     program = """
 import jax
 rank = int(sys.argv[2])
@@ -657,7 +665,7 @@ show(counts(), float(result[0]))
 
 
 def ranks(program: str, base: Path, *, common: bool, write: str) -> list[Any]:
-    """What the two processes of a program say."""
+    """Return the output of the two processes of a program."""
     port, roots = free_port(), [base / ("root" if common else f"root{rank}") for rank in range(2)]
     started = [
         subprocess.Popen(
@@ -685,7 +693,7 @@ def free_port() -> int:
 
 @pytest.mark.smoke
 def test_the_statistics_are_in_the_ledger_at_exit(tmp_path: Path) -> None:
-    """`jcache stats` shows each process that enabled jcache as a run, with what `jcache.stats()` counted."""
+    """`jcache stats` shows each process that enabled jcache as a run, with the numbers of `jcache.stats()`."""
     program = "enable(sys.argv[1])\ncompute()\nshow(counts(), jcache.stats().id)"
     shown = [said(program, tmp_path) for _ in range(2)]
     done = subprocess.run(
@@ -733,7 +741,7 @@ while not told() and time.monotonic() < deadline:
 
 
 def test_a_recorded_program_is_counted_once(tmp_path: Path) -> None:
-    """Under `jcache run` its report is the only one, and says the same."""
+    """Under `jcache run`, its report is the only one, with the same numbers."""
     program = PRELUDE + "jcache.enable()\ncompute()\nshow(counts())"
     command = ["run", "--root", str(tmp_path), "--", sys.executable, "-c", program]
     done = subprocess.run(
@@ -747,7 +755,7 @@ def test_a_recorded_program_is_counted_once(tmp_path: Path) -> None:
 
 
 def test_without_enable_there_are_no_statistics() -> None:
-    """It says which call is missing; after `disable` they can still be read."""
+    """Without `enable`, the error names the missing call; after `disable`, the statistics are still available."""
     program = """
 try:
     jcache.stats()
@@ -774,7 +782,7 @@ show(text, counts())
 
 @pytest.mark.smoke
 def test_a_damaged_entry_is_compiled_anew_with_the_right_numbers(tmp_path: Path) -> None:
-    """It goes to quarantine and is stored again in the same call, which the statistics tell."""
+    """A damaged entry goes to quarantine and is stored again in the same call, and the statistics count it."""
     program = """
 enable(sys.argv[1])
 with warnings.catch_warnings(record=True) as told:
@@ -800,7 +808,7 @@ show(result, counts(), dict(jcache.stats().reasons.get("stored", {})), [str(warn
 
 @pytest.mark.smoke
 def test_threads_that_compile_at_once(tmp_path: Path) -> None:
-    """Each program is stored once, and counted once."""
+    """If several threads compile at once, each program is stored and counted once."""
     program = """
 enable(sys.argv[1], max_size="1GiB")
 results = {}
@@ -820,7 +828,7 @@ show(sorted(results.values()), counts())
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_that_are_made_by_the_program(method: str, tmp_path: Path) -> None:
-    """A forked child goes on with jcache and counts for itself, a spawned one enables it itself; both hit."""
+    """A forked child continues with jcache and counts for itself, a spawned one enables it; both hit."""
     script = tmp_path / "program.py"
     script.write_text(
         PRELUDE
@@ -878,7 +886,7 @@ print(double(jnp.ones(3)).tolist(), table(3))
 
 
 def test_warnings_that_are_errors_end_no_program(tmp_path: Path) -> None:
-    """With ``python -W error`` and a root that cannot be used, the program runs as without jcache, and is told why."""
+    """With ``python -W error`` and an unusable root, the program runs without jcache, and the reason is printed."""
     (tmp_path / "file").touch()
     command = [sys.executable, "-W", "error", "-c", UNUSABLE, str(tmp_path / "file" / "root")]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
@@ -887,7 +895,7 @@ def test_warnings_that_are_errors_end_no_program(tmp_path: Path) -> None:
 
 
 def test_workers_of_pytest_xdist(tmp_path: Path) -> None:
-    """Enabled in a conftest, each worker's process shares the root."""
+    """If a conftest enables jcache, each worker's process shares the root."""
     (tmp_path / "conftest.py").write_text("import jcache\n\njcache.enable(strict=True)\n")
     (tmp_path / "test_it.py").write_text(
         """

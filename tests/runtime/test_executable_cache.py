@@ -1,4 +1,4 @@
-"""The cache object for JAX: what it serves, what it refuses, and that it never fails the program."""
+"""The cache object for JAX: which entries it serves and refuses; it never fails the program."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 
 def test_it_stores_and_serves(native: Root, caches: Caches) -> None:
-    """What is put is got by this and by another process's cache, and the events and the ledger say so."""
+    """A stored entry is hit by this and by another process's cache, and is in the events and the ledger."""
     cache = caches(native)
     assert cache.get(key(1)) is None
     cache.put(key(1), DATA)
@@ -48,7 +48,7 @@ def test_a_bound_is_a_number_of_bytes(native: Root, max_size: int) -> None:
 
 
 def test_a_hit_takes_no_lock(native: Root, caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While another process holds the lock, under a bound, hits and misses ask for none; a put gives up, once said."""
+    """While another process holds the lock, hits and misses work under a bound, and a put gives up with one warning."""
     patient, cache = (caches(native, max_size=10**6, lock_timeout=seconds) for seconds in (30, 0.05))
     cache.put(key(1), DATA)
     with process(HOLD_LOCK, native.directory(Kind.EXECUTABLES)):
@@ -66,7 +66,7 @@ def test_a_hit_takes_no_lock(native: Root, caches: Caches, monkeypatch: pytest.M
 
 
 def test_a_path_below_a_file_is_a_miss(native: Root, caches: Caches) -> None:
-    """Nothing can be there, and nothing be stored, which costs one warning."""
+    """A directory below a file gives misses, and a put there costs one warning."""
     (native.path / "file").touch()
     cache = caches(Root(native.path / "file" / "below", plain=True))
     assert cache.get(key(1)) is None and len(cache) == 0
@@ -93,7 +93,7 @@ print(*sys.modules)
 
 
 def test_a_warm_start_imports_little(plain: Root, caches: Caches) -> None:
-    """What looks at damage, evicts or lists is imported when there is something to look at, to evict or to list."""
+    """Modules for damage, eviction and listing are imported only when they are needed."""
     cache = caches(plain)
     cache.put(key(1), DATA)
     cache.close()
@@ -108,7 +108,9 @@ def test_a_warm_start_imports_little(plain: Root, caches: Caches) -> None:
 
 
 def test_read_only_roots_are_read_through(native: Root, tmp_path: Path, caches: Caches) -> None:
-    """In order, after the first, and without a byte of them changed; a damaged one there falls to the next."""
+    """Read-only roots are read in order after the first one, and never changed; a damaged entry falls to the
+    next root.
+    """
     teams = [create_root(tmp_path / name) for name in ("team", "site")]
     for number, team in enumerate(teams):
         add(team.directory(Kind.EXECUTABLES), key(1), executable(number + 1))
@@ -124,7 +126,7 @@ def test_read_only_roots_are_read_through(native: Root, tmp_path: Path, caches: 
 
 
 def test_what_is_shared_can_be_copied(native: Root, tmp_path: Path, caches: Caches) -> None:
-    """With copy_on_hit the first root has it from then on."""
+    """With copy_on_hit, the first root stores entries of the others."""
     team = create_root(tmp_path / "team")
     add(team.directory(Kind.EXECUTABLES), key(1), DATA)
     cache = caches(native, read_only=[team], copy_on_hit=True)
@@ -142,7 +144,7 @@ def test_what_is_shared_can_be_copied(native: Root, tmp_path: Path, caches: Cach
 def test_a_disk_that_refuses_still_hits(
     native: Root, caches: Caches, monkeypatch: pytest.MonkeyPatch, max_size: int, number: int, refusal: Refusal
 ) -> None:
-    """What cannot be stored costs one warning, what is there is served, nothing is left behind."""
+    """If the disk refuses writes, one warning is printed, entries are hit, and no temporary file is left."""
     add(directory := native.directory(Kind.EXECUTABLES), key(1), DATA)
     before = files_of(directory)
 
@@ -161,7 +163,7 @@ def test_a_disk_that_refuses_still_hits(
 
 
 def test_a_process_may_only_read(native: Root, caches: Caches) -> None:
-    """Asked at each put; such a process leaves no trace among the entries."""
+    """Whether a process may write is asked at each put; a process that may not leaves no trace."""
     add(native.directory(Kind.EXECUTABLES), key(1), DATA)
     before = tree(native.directory(Kind.EXECUTABLES))
     ranks = [1, 1, 0]
@@ -180,7 +182,7 @@ def test_a_process_may_only_read(native: Root, caches: Caches) -> None:
     "name", ["n" * 185, "n" * 5000, "é" * 120, "a/b", "new\nline", "", "\ud800", "日本" * 60 + "x" * 100]
 )
 def test_any_name_is_cached(native: Root, caches: Caches, name: str) -> None:
-    """Too long, or none that a file can have: it is stored under a shorter key, which another process finds."""
+    """A name that is too long, or cannot be a file's, gets a shorter key, which another process finds."""
     a_key = key(1, name)
     cache = caches(native)
     cache.put(a_key, DATA)
@@ -193,7 +195,7 @@ def test_any_name_is_cached(native: Root, caches: Caches, name: str) -> None:
 
 
 def test_events_are_told(native: Root, caches: Caches) -> None:
-    """Whoever keeps statistics hears of everything, in order."""
+    """A listener receives every event in order."""
     cache = caches(native, max_size=len(DATA))
     cache.get(key(1))
     cache.put(key(1), DATA)
@@ -205,7 +207,7 @@ def test_events_are_told(native: Root, caches: Caches) -> None:
 
 
 def test_clear_removes_everything(native: Root, caches: Caches) -> None:
-    """All executables, known or not; the cache can be used on."""
+    """`clear` removes all executables, and the cache can be used afterwards."""
     cache = caches(native)
     cache.put(key(1), DATA)
     add(native.directory(Kind.EXECUTABLES), key(2), OTHER)

@@ -1,4 +1,4 @@
-"""What the environment or the program has set in another way than an argument of `jcache.enable` does, is told."""
+"""Settings of the environment or the program that differ from an argument of `jcache.enable` are reported."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,9 @@ def said(settings: dict[str, Any], arguments: dict[str, Any], **env: str) -> Any
 @pytest.mark.parametrize("by", ["program", "environment", "JCACHE_DIR"])
 @pytest.mark.parametrize("same", [True, False])
 def test_an_argument_wins_and_says_so(argument: str, by: str, same: bool, tmp_path: Path) -> None:
-    """Whoever has named another root or bound, there is one sentence with both, and with `strict` it is the error."""
+    """A root or bound from elsewhere that differs from an argument gives one sentence with both, or an error
+    under `strict`.
+    """
     if by == "JCACHE_DIR" and argument == "max_size":
         pytest.skip("the variable names a root")
     root, other = str(tmp_path / "root"), str(tmp_path / "other")
@@ -65,7 +67,7 @@ def test_an_argument_wins_and_says_so(argument: str, by: str, same: bool, tmp_pa
 
 @pytest.mark.parametrize("by", ["program", "environment"])
 def test_a_remote_address_is_told_of_whoever_has_set_it(by: str) -> None:
-    """The sentence names the option that the program has set, or the variable, and only what is set."""
+    """The sentence names the option or the variable that sets the remote address."""
     address = "gs://bucket/x"
     settings = {DIRECTORY: address} if by == "program" else {}
     env = {} if by == "program" else {DIRECTORY.upper(): address}
@@ -75,13 +77,13 @@ def test_a_remote_address_is_told_of_whoever_has_set_it(by: str) -> None:
 
 
 def test_a_remote_address_loses_to_an_argument(tmp_path: Path) -> None:
-    """An address that the program has set is overridden by a root, and that is told."""
+    """A root as argument overrides a remote address of the program, and a sentence says so."""
     (warning,), strict, chosen, *_ = said({DIRECTORY: "gs://bucket/x"}, {"root": str(tmp_path)})
     assert chosen == str(tmp_path) and "gs://bucket/x" in warning and warning in strict
 
 
 def test_what_the_program_has_set_is_the_root(tmp_path: Path) -> None:
-    """Without an argument that is no difference: the directory and the bound of JAX's configuration are followed."""
+    """Without an argument, the directory and bound in JAX's configuration are used, and no sentence is printed."""
     told = said({DIRECTORY: str(tmp_path), BOUND: 12345}, {})
     assert told == [[], None, str(tmp_path), str(tmp_path), 12345]
 

@@ -1,17 +1,19 @@
-"""Directories that JAX has filled by itself, under keys that depend on the directory's path, stay warm under jcache."""
+"""Directories that JAX has filled without jcache, with keys that depend on the path, stay warm under jcache."""
 
 import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from jcache.jax_internals.path_keys import in_keys, is_file, trying, with_path_keys
+from jcache.jax_internals.option_bytes import without_field
+from jcache.jax_internals.path_keys import can_be_in_keys, in_keys, is_file, trying, with_path_keys
 from tests.helpers.command_line import Jcache, entry_files
 from tests.helpers.jax_programs import run
 
@@ -43,7 +45,7 @@ print(json.dumps([told.count("cache_hits"), told.count("cache_misses"), notes]))
 
 
 class Said(NamedTuple):
-    """What JAX did with its cache in a program, and what jcache said."""
+    """The hits and misses of a program, and jcache's notes."""
 
     hits: int
     misses: int
@@ -51,7 +53,7 @@ class Said(NamedTuple):
 
 
 def by_jax(count: int, cwd: Path, own: str = "", **env: object) -> Said:
-    """A program under JAX without jcache, with a directory from the environment or one of its own."""
+    """Run the program under JAX without jcache, with a directory from the environment or one of its own."""
     return Said(*run(PROGRAM, count, own, "plain", cwd=cwd, env={**SETTINGS, **env}, new_interpreter=True).value)
 
 
@@ -75,7 +77,7 @@ def by_run(jcache: Jcache, count: int, cwd: Path, own: str = "", *options: str, 
 
 @pytest.fixture(params=["relative", "absolute", "link"])
 def spelled(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The string by which a program names its cache directory."""
+    """Return the string by which a program names its cache directory."""
     (tmp_path / "cache").mkdir()
     (tmp_path / "link").symlink_to("cache")
     return {"relative": "cache", "absolute": f"{tmp_path}/cache", "link": f"{tmp_path}/link"}[request.param]
@@ -85,7 +87,9 @@ def spelled(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.mark.jax
 @pytest.mark.smoke
 def test_what_jax_has_filled_stays_warm(jcache: Jcache, tmp_path: Path, spelled: str) -> None:
-    """Under `jcache run` and with `jcache.enable()` all is hit, nothing is stored twice, and one sentence says how."""
+    """Under `jcache run` and `jcache.enable()`, every program is hit, nothing is stored twice, and one
+    sentence says how.
+    """
     cold = by_jax(4, tmp_path, JAX_COMPILATION_CACHE_DIR=spelled)
     assert cold[:2] == (0, 4)
     for warm in (
@@ -104,7 +108,7 @@ def test_what_jax_has_filled_stays_warm(jcache: Jcache, tmp_path: Path, spelled:
 @depends
 @pytest.mark.jax
 def test_both_keep_to_their_keys(jcache: Jcache, tmp_path: Path) -> None:
-    """What is new gets keys without the path; with the variable that the sentence names, JAX without jcache hits it."""
+    """New entries have keys without the path; with the setting in the sentence, JAX without jcache hits them."""
     places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
     by_jax(2, tmp_path, **places)
     assert by_run(jcache, 4, tmp_path, **places)[:2] == (2, 2)
@@ -120,11 +124,52 @@ def test_both_keep_to_their_keys(jcache: Jcache, tmp_path: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("own", ["own", "deeper/own"])
 def test_a_directory_that_the_program_sets(jcache: Jcache, tmp_path: Path, own: str) -> None:
-    """A program that sets a directory of its own is warm under `jcache run` and after `jcache.enable()`, too."""
+    """A program that sets its own directory is warm under `jcache run` and after `jcache.enable()`."""
     assert by_jax(3, tmp_path, own)[:2] == (0, 3)
     assert by_run(jcache, 3, tmp_path, own, "--root", f"{tmp_path}/root")[:2] == (3, 0)
     assert by_enable(3, tmp_path, own, JCACHE_DIR=f"{tmp_path}/root")[:2] == (3, 0)
     assert len(entry_files(tmp_path / own)) == 3
+
+
+FILLS = [("plain", ""), ("plain", "all"), ("run", ""), ("run", "all"), ("enable", "all")]  # others have the same keys
+READS = ["", "all", "none"]
+
+
+@pytest.mark.skipif(not can_be_in_keys(version("jax")), reason="keys of this JAX do not depend on the path")
+@pytest.mark.jax
+@pytest.mark.parametrize(("by", "caches"), FILLS)
+def test_what_was_filled_is_hit_with_each_setting(jcache: Jcache, tmp_path: Path, by: str, caches: str) -> None:
+    """Whoever has filled a directory, and with whatever caches of XLA, `run` and `enable()` hit it with any other."""
+
+    def places(setting: str) -> dict[str, str]:
+        return {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"} | ({NONE: setting} if setting else {})
+
+    fills: dict[str, Callable[..., Said]] = {"plain": by_jax, "enable": by_enable, "run": partial(by_run, jcache)}
+    assert fills[by](2, tmp_path, **places(caches))[:2] == (0, 2)
+    for setting in READS:
+        assert by_enable(2, tmp_path, **places(setting))[:2] == (2, 0), setting
+        assert by_run(jcache, 2, tmp_path, **places(setting))[:2] == (2, 0), setting
+    assert len(entry_files(tmp_path / "cache")) == 2
+
+
+@depends
+@pytest.mark.jax
+@pytest.mark.parametrize("by", ["run", "enable", "plain"])
+def test_keys_without_the_path_are_told_without_the_ledger(jcache: Jcache, tmp_path: Path, by: str) -> None:
+    """Where it is not on record who has stored entries, `info` says what JAX by itself may miss."""
+    root = tmp_path / "root"
+    if by == "run":
+        by_run(jcache, 2, tmp_path, "", "--root", str(root))
+    elif by == "enable":
+        by_enable(2, tmp_path, JCACHE_DIR=root)
+    else:
+        by_jax(2, tmp_path, JAX_COMPILATION_CACHE_DIR=root)
+    if by != "plain":
+        note = jcache("info", "--root", root, "--json").json["note"]
+        assert "hits programs that jcache has stored here only with" in note
+    shutil.rmtree(root / ".jcache", ignore_errors=True)
+    told = jcache("info", "--root", root, "--json").json["note"]
+    assert told is None if by == "plain" else "there is no record" in told and f"{NONE}=none" in told
 
 
 @depends
@@ -142,7 +187,7 @@ def test_read_only_roots_of_jax(tmp_path: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("caches", ["", "all"])
 def test_copies_from_read_only_roots_are_hit(tmp_path: Path, caches: str) -> None:
-    """What is copied from a directory of JAX's is hit where it was copied to, also without that directory."""
+    """Entries copied from a directory of JAX are hit in the root, even without that directory."""
     chosen = {NONE: caches} if caches else {}
     by_jax(3, tmp_path, JAX_COMPILATION_CACHE_DIR=f"{tmp_path}/theirs", **chosen)
     reading = f"jcache.enable(read_only=[{str(tmp_path / 'theirs')!r}], copy_on_hit=True)"
@@ -173,7 +218,7 @@ def test_what_was_not_seen_is_tried_all_the_same(jcache: Jcache, tmp_path: Path)
 @depends
 @pytest.mark.jax
 def test_damage_is_compiled_anew(jcache: Jcache, tmp_path: Path) -> None:
-    """A damaged entry of JAX's is not served; the one in its place has its key, which depends on the path."""
+    """A damaged entry of JAX's is not served; the new one has the same key, which depends on the path."""
     places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
     by_jax(3, tmp_path, **places)
     assert by_enable(3, tmp_path, **places)[:2] == (3, 0)
@@ -193,7 +238,7 @@ def test_damage_is_compiled_anew(jcache: Jcache, tmp_path: Path) -> None:
 @depends
 @pytest.mark.jax
 def test_traces_need_what_is_there(tmp_path: Path) -> None:
-    """A function of `jcache.jit` is hit under JAX's own key, and its trace goes on naming that executable."""
+    """A function of `jcache.jit` is hit under JAX's own key, and its trace still names that executable."""
     places = {"JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/cache"}
     by_jax(2, tmp_path, **places)
     stored = len(entry_files(tmp_path / "cache"))
@@ -207,12 +252,12 @@ def test_traces_need_what_is_there(tmp_path: Path) -> None:
     [("0.4.35", False), ("0.4.36", True), ("0.10.2", True), ("0.10.2+cuda12", True), ("0.11", False), ("?", False)],
 )
 def test_versions(jax: str, depend: bool) -> None:
-    """Keys of jax 0.4.36 to 0.10.2 depend on the path."""
+    """The keys of jax 0.4.36 to 0.10.2 depend on the path."""
     assert in_keys(jax) is depend
 
 
 def test_what_fails_is_a_miss(tmp_path: Path) -> None:
-    """Whatever fails while other keys are tried, JAX's key is used, and the next key is tried again."""
+    """If trying another key fails, JAX's key is used, and the next key is tried again."""
 
     def fail(_: str) -> bool:
         raise OSError
@@ -220,3 +265,26 @@ def test_what_fails_is_a_miss(tmp_path: Path) -> None:
     get = with_path_keys(lambda *_: "a-key", lambda: ["somewhere"], fail)
     assert get("module", "devices", "options") == "a-key" and not trying.now
     assert not is_file(str(tmp_path), "a-key")
+
+
+def message(*fields: tuple[int, bytes]) -> bytes:
+    """A protocol buffer message of fields with bytes in them, each number below 16."""
+    return b"".join(bytes([number << 3 | 2]) + length(len(content)) + content for number, content in fields)
+
+
+def length(of: int) -> bytes:
+    """The varint of a number below 16,384."""
+    return bytes([of]) if of < 128 else bytes([of & 127 | 128, of >> 7])
+
+
+def test_a_field_is_removed() -> None:
+    """Fields of all types stay as they are, and the messages around the field get their new lengths."""
+    others = b"\x08\x96\x01" + b"\x11" + b"8bytes!!" + b"\x1d" + b"four"
+    inner = others + message((4, b"x" * 60)) * 3
+    whole = message((3, message((3, inner + b"\x92\x13\x03abc"), (1, b"a"))), (2, b"last"))
+    assert without_field(whole, (3, 3, 306)) == message((3, message((3, inner), (1, b"a"))), (2, b"last"))
+    assert without_field(whole, (7,)) == whole and without_field(b"", (1, 2)) == b""
+    with pytest.raises(IndexError):
+        without_field(b"\x96", (1,))
+    with pytest.raises(ValueError, match="7"):
+        without_field(b"\x07", (1,))

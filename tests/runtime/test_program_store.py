@@ -15,7 +15,7 @@ from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 
 def test_what_is_no_file_goes_to_quarantine(native: Root, caches: Caches, tmp_path: Path) -> None:
-    """A directory or a link under an entry's name is never followed; it makes way for the entry, which is said once."""
+    """A directory or link with an entry's name is never followed; it is moved away for the entry, with one warning."""
     (tmp_path / "elsewhere").write_bytes(DATA)
     entry_of(native, key(1)).mkdir()
     entry_of(native, key(2)).symlink_to(tmp_path / "elsewhere")
@@ -29,7 +29,7 @@ def test_what_is_no_file_goes_to_quarantine(native: Root, caches: Caches, tmp_pa
 
 
 def test_damage_stays_where_the_lock_is_held(native: Root, caches: Caches) -> None:
-    """It is a miss all the same, after a short wait, with one warning."""
+    """If the lock is held, a damaged entry is a miss after a short wait, with one warning."""
     cache = caches(native, lock_timeout=0.05)
     cache.put(key(1), DATA)
     change(entry_of(native, key(1)))
@@ -40,7 +40,7 @@ def test_damage_stays_where_the_lock_is_held(native: Root, caches: Caches) -> No
 
 
 def test_a_broken_ledger_is_gone_on_without(native: Root, caches: Caches) -> None:
-    """It holds what is known, and no entry: hits and puts go on in silence."""
+    """With a broken ledger, hits and puts work without a warning."""
     native.state.mkdir(exist_ok=True)
     native.ledger.write_bytes(b"no ledger" * 1000)
     add(native.directory(Kind.EXECUTABLES), key(1), DATA)
@@ -51,7 +51,7 @@ def test_a_broken_ledger_is_gone_on_without(native: Root, caches: Caches) -> Non
 
 
 def test_what_is_pinned_stays(native: Root, caches: Caches) -> None:
-    """An entry that fits only in the place of pinned ones is refused, with a warning that says so."""
+    """An entry that fits only in the place of pinned ones is refused, with a warning."""
     cache = caches(native, max_size=len(DATA))
     cache.put(key(1), DATA)
     cache.flush()
@@ -64,7 +64,7 @@ def test_what_is_pinned_stays(native: Root, caches: Caches) -> None:
 
 
 def test_a_root_that_is_gone_is_not_made_again(native: Root, caches: Caches) -> None:
-    """What has been learnt is dropped when the directory is removed before the end."""
+    """If the root is removed before the end, it is not made again, and new records are dropped."""
     import shutil
 
     cache = caches(native)

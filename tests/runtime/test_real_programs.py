@@ -1,4 +1,4 @@
-"""Real programs with `jcache.enable()`: what a first process stores a second one hits, with the very same results."""
+"""Real programs with `jcache.enable()`: a second process hits all programs of the first, with identical results."""
 
 import importlib.util
 import json
@@ -53,7 +53,7 @@ print(json.dumps([run(f"{roots}/{number}", line) for number, line in enumerate(m
 
 
 class Done(NamedTuple):
-    """What a program printed, the executables that it asked for, and what became of them."""
+    """The output of a program, its executables, and their outcomes."""
 
     printed: str
     names: list[str]
@@ -68,7 +68,7 @@ class Done(NamedTuple):
 
 
 def program(script: str, roots: Path, *lines: str, callbacks: bool = True, env: Env = NONE) -> list[Done]:
-    """Runs a program once for each line of arguments, in one process, with a root of its own for each."""
+    """Run a program once for each line of arguments, in one process, with a separate root for each."""
     arguments = [json.dumps(line.split(" ") if line else []) for line in lines]
     said = run(PRELUDE, roots, json.dumps({"callbacks": callbacks}), PROGRAMS / script, *arguments, env=env)
     assert "The program goes on" not in said.err, said.err  # as all warnings of the cache say
@@ -90,7 +90,7 @@ def executables(root: Path) -> set[str]:
 
 
 def assert_warm(cold: Done, warm: Done) -> None:
-    """Everything was hit, nothing stored, and what was printed, results to the last digit, is the same."""
+    """Assert that everything was hit, nothing was stored, and the output is the same to the last digit."""
     asked = cold.hits + cold.stored
     assert cold.stored > 0
     assert warm.counts == (asked, 0, 0, 0), warm
@@ -135,7 +135,7 @@ def test_a_node_with_a_cached_property_and_a_cache_field(by: str, tmp_path: Path
 
 @needs("flax")
 def test_callbacks_can_be_left_out(tmp_path: Path) -> None:
-    """With ``callbacks=False`` programs with callbacks are compiled anew up to jax 0.10.2; others hit."""
+    """With ``callbacks=False``, programs with callbacks are compiled again up to jax 0.10.2; others are hit."""
     lines = ["use_b use_b --print jax", "c use_c --print jax"]
     cold = program("flax_grid.py", tmp_path, *lines, callbacks=False)
     warm = program("flax_grid.py", tmp_path, *lines, callbacks=False)
@@ -147,7 +147,7 @@ def test_callbacks_can_be_left_out(tmp_path: Path) -> None:
 
 @needs("flax", "optax")
 def test_training_with_flax(tmp_path: Path) -> None:
-    """Steps of linen and of nnx, with random numbers, donated state and optax's optimizers."""
+    """Training with linen and nnx, with random numbers, donated state and optax's optimizers, is warm."""
     cold, warm = (program("flax_training.py", tmp_path, "", env={"PYTHONHASHSEED": seed})[0] for seed in "12")
     assert_warm(cold, warm)
     assert {"jit_linen_step", "jit_nnx_step"} <= set(cold.names)
@@ -177,7 +177,7 @@ def test_transformations_in_either_precision(tmp_path: Path) -> None:
 @needs("equinox")
 @pytest.mark.skipif(not KEEPS_CALLBACKS, reason="programs with callbacks are not kept")
 def test_errors_of_equinox(tmp_path: Path) -> None:
-    """What was loaded from the cache raises as what was compiled, and goes on after it."""
+    """A program from the cache raises the same errors as a compiled one, and works afterwards."""
     cold, warm = (program("equinox_checked.py", tmp_path, "4 -1 9")[0] for _ in range(2))
     assert cold.printed.splitlines() == ["2.0", "refused: x must not be negative", "3.0"]
     assert_warm(cold, warm)

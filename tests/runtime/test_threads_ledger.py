@@ -1,4 +1,4 @@
-"""A ledger that several threads use."""
+"""Several threads use one ledger."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ ledger = None
 
 
 def test_a_ledger_that_lives_until_the_interpreter_ends_says_nothing(tmp_path: Path) -> None:
-    """By then Python has taken the modules apart that its own code would need."""
+    """A ledger that lives until the interpreter ends causes no error, although Python's modules are gone by then."""
     (tmp_path / ".jcache").mkdir()
     done = anew(
         ["-W", "always", "-c", AT_THE_END, str(tmp_path / ".jcache" / "l.sqlite")], environment=base_environment()

@@ -1,4 +1,4 @@
-"""Not one changed, torn or foreign entry is served; what is sound is on record after its first read."""
+"""No changed, torn or foreign entry is served, and a sound one is on record after its first read."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def copied(root: Root, to: Path) -> Root:
 @pytest.mark.parametrize("known", [True, False], ids=["by this process", "by the ledger"])
 @pytest.mark.parametrize("position", [0, 5, len(DATA) // 2, -1])
 def test_a_changed_entry_is_not_served(native: Root, caches: Caches, known: bool, position: int) -> None:
-    """A flipped bit is a miss, the entry is in quarantine, and the put that follows in the same call stores it anew."""
+    """An entry with a flipped bit is a miss and goes to quarantine, and the put in the same call stores it again."""
     cache = caches(native)
     cache.put(key(1), DATA)
     if not known:
@@ -63,7 +63,7 @@ def test_a_torn_entry_of_jax_is_not_served(native: Root, caches: Caches, data: b
 
 @pytest.mark.parametrize("platforms", [None, {"cpu"}, {"cpu", "tpu"}])
 def test_random_bytes_in_a_sound_frame_are_not_served(native: Root, platforms: set[str] | None) -> None:
-    """They go to quarantine, but where the program has a device whose programs jcache cannot read."""
+    """Random bytes go to quarantine, unless the program has a device whose programs jcache cannot read."""
     path = add(native.directory(Kind.EXECUTABLES), key(1), pack_executable(os.urandom(999), 1, Codec.ZSTD))
     age(path)
     known = None if platforms is None else frozenset(platforms)
@@ -128,7 +128,7 @@ def test_damage_in_a_copied_root(native: Root, caches: Caches, tmp_path: Path, b
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_an_entry_of_another_program_is_not_served(native: Root, caches: Caches, cpu_entries: JaxEntries) -> None:
-    """At first sight the name inside is compared with the key, as `jcache verify` does."""
+    """At the first read, the module's name is compared with the key, as in `jcache verify`."""
     (native.directory(Kind.EXECUTABLES) / f"{key(1)}-cache").write_bytes(cpu_entries.bytes("jit_named_step"))
     age(entry_of(native, key(1)))
     cache = caches(native)
@@ -142,7 +142,9 @@ def test_an_entry_of_another_program_is_not_served(native: Root, caches: Caches,
 def test_a_digest_from_elsewhere_says_nothing(
     how: str, native: Root, caches: Caches, cpu_entries: JaxEntries, tmp_path: Path
 ) -> None:
-    """Bytes of another program under a key, with their digest, are not served; what fits is checked once and served."""
+    """Bytes of another program under a key are not served, even with their digest; right ones are checked
+    once and served.
+    """
     (right,) = cpu_entries.directory.glob("jit_named_step-*-cache")
     forged = "jit_another-" + "0" * 64
     with closing(Store(native)) as store:

@@ -1,4 +1,4 @@
-"""Warnings of the runtime."""
+"""Warnings of the runtime are Python's own."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 
 def test_warnings_are_pythons_own_by_default(tmp_path: Path) -> None:
-    """A UserWarning for what could not be done."""
+    """By default, warnings are Python's UserWarning."""
     cache = ExecutableCache(create_root(tmp_path / "root"), max_size=1)
     with pytest.warns(UserWarning, match="exceeds the maximum cache size of 1 bytes"):
         cache.put(key(1), DATA)

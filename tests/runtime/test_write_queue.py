@@ -1,4 +1,4 @@
-"""One writer for all threads of a process, and another one in a forked child."""
+"""One writer serves all threads of a process, and another one a forked child."""
 
 import os
 import sqlite3
@@ -68,7 +68,9 @@ def test_threads_share_it(native: Root, caches: Caches, max_size: int) -> None:
 
 
 def test_a_forked_child_has_its_own(native: Root, caches: Caches) -> None:
-    """It serves and stores, even if a thread held the lock at the fork; what both have learnt is in the ledger."""
+    """A forked child serves and stores, even if a thread held the lock at the fork; both processes record in
+    the ledger.
+    """
     cache = caches(native, max_size=10**6)
     cache.put(key(1), DATA)
     cache.flush()
@@ -97,7 +99,7 @@ def test_a_forked_child_has_its_own(native: Root, caches: Caches) -> None:
 
 
 def test_the_end_of_the_cache_flushes(native: Root) -> None:
-    """What has been learnt reaches the ledger when nobody uses the cache any more, as it does at exit."""
+    """New records reach the ledger when the cache is no longer used, as at exit."""
     cache = ExecutableCache(native)
     cache.put(key(1), DATA)
     del cache

@@ -1,4 +1,4 @@
-"""What several tests of the store share."""
+"""Fixtures that several tests of the store share."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""When an entry was last used, where plain JAX tells nobody but the file system: `jcache.store.access_times`."""
+"""The last use of an entry if only the file system knows it: `jcache.store.access_times`."""
 
 import os
 import subprocess
@@ -19,6 +19,7 @@ from jcache.store import files, unmoved_reads
 from jcache.store.access_times import AHEAD, DAY_NS, NEVER, UNKNOWN, AccessTimes, access_times, note_moved
 from jcache.store.eviction import plan
 from jcache.store.listing import SNAPSHOT_FROM
+from jcache.store.lookup import find_entry
 from jcache.store.policy import Policy, Reason
 from jcache.store.store import Store
 from tests.helpers.command_line import Jcache, entry_files, run_jax
@@ -65,7 +66,7 @@ def keeps(tmp_path: Path) -> None:
 
 def entry_of(root: Root, number: int) -> Entry:
     with Store(root) as store:
-        return store.find(key(number))
+        return find_entry(store, key(number))
 
 
 def use(path: Path) -> None:
@@ -98,7 +99,7 @@ LOOKS: dict[str, Sequence[Sequence[str]]] = {
 @pytest.mark.jax
 @pytest.mark.parametrize("looks", LOOKS)
 def test_what_plain_jax_hits_is_kept(jcache: Jcache, tmp_path: Path, looks: str) -> None:
-    """`prune --older-than` keeps what an unbounded plain JAX has hit, and nothing else, whatever jcache has read."""
+    """`prune --older-than` keeps exactly the entries that an unbounded plain JAX has hit, whatever jcache has read."""
     cache = tmp_path / "cache"
     jax_program(cache, "hit")
     jax_program(cache, "idle")
@@ -127,7 +128,7 @@ def test_what_plain_jax_hits_is_kept(jcache: Jcache, tmp_path: Path, looks: str)
 @pytest.mark.jax
 @pytest.mark.parametrize("how", ["run", "enable"])
 def test_programs_of_jcache_record_use(jcache: Jcache, tmp_path: Path, how: str) -> None:
-    """Under `jcache run` and `enable()` a hit in an unbounded plain JAX directory is recorded, on noatime as well."""
+    """Under `jcache run` and `enable()`, a hit in an unbounded plain JAX directory is recorded, on noatime as well."""
     place = tmp_path / "mounted"
     with mounted(place, "noatime"):
         cache = place / "cache"
@@ -155,7 +156,7 @@ def test_programs_of_jcache_record_use(jcache: Jcache, tmp_path: Path, how: str)
 
 
 def test_of_a_mount_that_keeps_none_the_use_is_unknown(jcache: Jcache, tmp_path: Path) -> None:
-    """Under noatime an entry without a sidecar is counted from its writing, and all commands say so, and why."""
+    """Under noatime, an entry without a sidecar is counted from its writing, and all commands say so and why."""
     place = tmp_path / "mounted"
     with mounted(place, "noatime"):
         cache = place / "cache"
@@ -180,7 +181,7 @@ def test_of_a_mount_that_keeps_none_the_use_is_unknown(jcache: Jcache, tmp_path:
 
 @pytest.mark.parametrize("options", [["relatime"], ["strictatime"]], ids=" ".join)
 def test_what_the_mount_says(tmp_path: Path, options: list[str]) -> None:
-    """Under relatime a file may have been used for a day more than its access time says; not so under strictatime."""
+    """Under relatime, the last use may be a day later than the access time; under strictatime, it is not."""
     place = tmp_path / "mounted"
     with mounted(place, *options):
         path = add(place / "cache", key(1), executable(), written_ns=OLD_NS)
@@ -192,7 +193,7 @@ def test_what_the_mount_says(tmp_path: Path, options: list[str]) -> None:
 
 
 def test_a_mount_of_another_kind_tells_nothing(tmp_path: Path) -> None:
-    """What is no local file system that is known to keep access times, and what is read-only, keeps none."""
+    """A file system that is remote, unknown or read-only keeps no access times."""
     descriptor = os.open("/proc/self", os.O_RDONLY)
     try:
         times = access_times(descriptor)
@@ -223,7 +224,7 @@ def test_one_access_time(plain: Root, accessed: int, expected: int | None, befor
 
 
 def test_the_reason_is_the_true_one(jcache: Jcache, plain: Root) -> None:
-    """Where nothing was moved nothing is said of that; both reasons are told where both are true."""
+    """The reported reason is the true one, and both are reported if both are true."""
     for number in range(3):
         path = add(plain.path, key(number), executable(number), written_ns=OLD_NS)
         os.utime(path, ns=(time.time_ns() + 400 * DAY, OLD_NS))
@@ -243,7 +244,7 @@ def test_the_reason_is_the_true_one(jcache: Jcache, plain: Root) -> None:
     "text", [b"", b"1", b"a b", b"1 2 3 4", b"\xff" * 100, b"1 " + b"9" * 5000, b"1 2 3\n" * 100_000]
 )
 def test_what_was_moved_is_input(plain: Root, text: bytes) -> None:
-    """Whatever stands in that file, no command fails."""
+    """Whatever the file of moved access times holds, no command fails."""
     add(plain.path, key(1), executable(), written_ns=OLD_NS)
     plain.state.mkdir()
     plain.moved_mark.write_bytes(text)
@@ -251,7 +252,7 @@ def test_what_was_moved_is_input(plain: Root, text: bytes) -> None:
 
 
 def test_a_directory_with_the_attribute_keeps_none(jcache: Jcache, tmp_path: Path) -> None:
-    """chattr +A: nobody knows when anything was used, and `prune` says so."""
+    """With the attribute of chattr +A, no use is known, and `prune` says so."""
     with mounted(tmp_path / "mounted"):
         cache = tmp_path / "mounted" / "cache"
         cache.mkdir()
@@ -265,14 +266,14 @@ def test_a_directory_with_the_attribute_keeps_none(jcache: Jcache, tmp_path: Pat
 
 @pytest.mark.parametrize(("hours", "reason"), [(23, Reason.WITHIN), (25, Reason.AGE)])
 def test_an_age_is_counted_from_the_latest_use_that_may_have_been(hours: int, reason: Reason) -> None:
-    """What was read a day and less before may have been used since."""
+    """An age is counted from the latest possible use: a file that was read a day ago may have been used since."""
     one = Entry(KIND, key(1), 10, NOW - 90 * DAY, NOW - 2 * HOUR - hours * HOUR, False, within_ns=DAY)
     decided = plan([one], Policy(max_age_ns=2 * HOUR), now_ns=NOW)
     assert [verdict.reason for verdict in (*decided.kept, *decided.victims)] == [reason]
 
 
 def test_bounds_go_by_access_times(plain: Root) -> None:
-    """What was read last goes last, whatever was written last; `prune` and a bounded put agree."""
+    """The entry that was read last is evicted last, whatever was written last; `prune` and a bounded put agree."""
     for number in range(4):
         add(plain.path, key(number), executable(number), written_ns=OLD_NS + number)
     for number in (2, 0):
@@ -299,7 +300,7 @@ def test_what_is_used_meanwhile_stays(plain: Root) -> None:
 
 
 def test_the_last_use_goes_with_an_archive(jcache: Jcache, plain: Root, tmp_path: Path) -> None:
-    """What was read yesterday and exported is no older where it is imported."""
+    """An entry keeps its last use when it is exported and imported."""
     path = add(plain.path, key(1), executable(), written_ns=OLD_NS)
     use(path)
     used_ns = path.stat().st_atime_ns
@@ -311,7 +312,7 @@ def test_the_last_use_goes_with_an_archive(jcache: Jcache, plain: Root, tmp_path
 
 
 def test_a_large_directory_is_looked_at_again(plain: Root) -> None:
-    """Uses since a snapshot count wherever they are asked for; `info` says as of when it knows them."""
+    """Uses after a snapshot count where they are needed, and `info` says when it read them."""
     for number in range(SNAPSHOT_FROM):
         add(plain.path, key(number), b"", written_ns=OLD_NS)
     os.utime(plain.path, ns=(OLD_NS, OLD_NS))
@@ -324,7 +325,7 @@ def test_a_large_directory_is_looked_at_again(plain: Root) -> None:
         remembered, fresh = store.listing(KIND), store.listing(KIND, uses=True)
         assert remembered.accessed_ns is not None and max(remembered.used()) == OLD_NS
         assert fresh.accessed_ns is None and max(fresh.used()) == path.stat().st_atime_ns
-        assert store.find(key(7)).recency_ns == path.stat().st_atime_ns
+        assert find_entry(store, key(7)).recency_ns == path.stat().st_atime_ns
         assert max(store.listing(KIND).used()) == path.stat().st_atime_ns  # which is remembered now
     assert api.info(plain.path).kinds[KIND].accessed_ns is not None
     assert key(7) not in {v.entry.key for v in api.prune(root=plain.path, older_than="30d", dry_run=True).removed}
@@ -348,7 +349,7 @@ def without(capabilities: str, *command: object) -> subprocess.CompletedProcess[
 
 @pytest.fixture
 def others(plain: Root) -> Root:
-    """A root of somebody else's, with two entries."""
+    """Return a root of another user with two entries."""
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     for number in range(2):
@@ -365,7 +366,7 @@ def give_away(root: Root) -> None:
 @pytest.mark.parametrize("command", [["verify"], ["export"], ["show"], ["du", "--by", "device"]], ids=" ".join)
 @pytest.mark.parametrize("many", [False, True], ids=["alone", "in processes"])
 def test_where_reading_moves_them_the_root_says_so(others: Root, command: list[str], *, many: bool) -> None:
-    """Who may not leave access times as they are says which are no uses; later ones are."""
+    """If reading moves access times, the root records until when they are not uses; later ones are."""
     for number in range(100, 190 * many):
         add(
             others.path,
@@ -393,7 +394,7 @@ def test_where_reading_moves_them_the_root_says_so(others: Root, command: list[s
 
 @pytest.mark.parametrize("command", [["info"], ["info", "-v"], ["show", key(0)]], ids=" ".join)
 def test_what_was_not_read_is_as_well_known_as_before(others: Root, command: list[str]) -> None:
-    """A colleague's look at one entry says nothing of the others, nor of an entry that was hit a short time before."""
+    """A colleague's read of one entry says nothing about others, nor about an entry that was hit shortly before."""
     for number in range(2, 6):
         add(others.path, key(number), executable(number), written_ns=OLD_NS)
     for number in range(6):
@@ -417,7 +418,7 @@ def test_what_was_moved_twice_was_used_before(others: Root) -> None:
 
 
 def test_many_marks_become_one(others: Root) -> None:
-    """That all access times until then may be ours; and a mark that is there already is not written again."""
+    """Many records become one, for all access times until then; an existing record is not written again."""
     path = others.path / f"{key(0)}-cache"
     status = path.stat()
     for count in (1, 5000):
@@ -429,14 +430,14 @@ def test_many_marks_become_one(others: Root) -> None:
 
 
 def test_where_it_cannot_be_said_it_is_told(others: Root) -> None:
-    """Who cannot leave the mark is told at the end what the reading has done, and what to do instead."""
+    """If the record cannot be written, a message at the end says what the reads did, and what to do instead."""
     done = without(DAC, "show", "--root", others.path, key(1))
     assert done.returncode == 0 and not others.state.exists(), done
     assert "belong to others" in done.stderr and "let their owner run" in done.stderr
 
 
 def test_a_program_moves_them(plain: Root) -> None:
-    """What is read for a program moves the access time, as with plain JAX; what is looked at does not."""
+    """A read for a program moves the access time, as with plain JAX; a check does not."""
     path = add(plain.path, key(1), executable(), written_ns=OLD_NS)
     files.read(path)
     assert path.stat().st_atime_ns == OLD_NS

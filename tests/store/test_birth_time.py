@@ -1,4 +1,4 @@
-"""When a file was made, where the file system tells."""
+"""The file system tells when a file was made."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from tests.helpers.waiting import tick
 
 @pytest.fixture
 def tells_births(tmp_path: Path) -> None:
-    """Skips the test where the file system does not tell when files were made."""
+    """Skip the test if the file system does not tell when files were made."""
     if birth_time.born_ns(tmp_path) is None:
         pytest.skip("this file system does not tell when files were made")
 
@@ -22,7 +22,7 @@ def tells_births(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("tells_births")
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir], ids=["file", "directory"])
 def test_birth_is_when_a_file_was_made(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    """To a tick of the kernel's clock, and whatever is done to the file's times or bytes after that."""
+    """The birth of a file is exact to a tick of the kernel's clock, whatever happens to its times or bytes."""
     path = tmp_path / "größe"
     (tmp_path / "before").touch()
     make(path)
@@ -55,7 +55,7 @@ def test_a_new_file_is_born_anew(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("tells_births")
 def test_a_link_has_a_birth_of_its_own(tmp_path: Path, beyond: Path) -> None:
-    """It is not followed."""
+    """A link's birth is its own."""
     tick()
     (tmp_path / "link").symlink_to(beyond)
     linked, target = birth_time.born_ns(tmp_path / "link"), birth_time.born_ns(beyond)
@@ -64,6 +64,6 @@ def test_a_link_has_a_birth_of_its_own(tmp_path: Path, beyond: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere lstat tells it, and raises")
 def test_what_is_not_there_was_not_born(tmp_path: Path) -> None:
-    """Neither is what the system does not tell of."""
+    """A missing file, or one of an unknown birth, has none."""
     assert birth_time.born_ns(tmp_path / "none") is None
     assert birth_time.born_ns(Path("/proc/self/status")) is None

@@ -36,20 +36,20 @@ def lock_files(root: Root) -> list[str]:
 
 
 def test_nobody_is_there(native: Root) -> None:
-    """The first one goes on at once, and leaves no lock file behind."""
+    """The first builder begins at once, and leaves no lock file."""
     with single_flight(native, KEY, done=never) as waited:
         assert not waited and lock_files(native) == [f"{KEY}.lock"]
     assert lock_files(native) == []
 
 
 def test_another_process_is_waited_for(native: Root) -> None:
-    """While a process builds, others wait; other keys do not concern them."""
+    """While a process builds, others wait for the same key, and not for other keys."""
     with process(BUILD, native.path, KEY) as child:
         with single_flight(native, key(2), done=never) as waited:
             assert not waited
 
         def go_on() -> bool:
-            """Asked while we wait for it, lets the other one go on."""
+            """Return a wait function that lets the other process continue."""
             assert child.stdin
             if child.poll() is None and not child.stdin.closed:
                 child.communicate("\n")
@@ -61,7 +61,7 @@ def test_another_process_is_waited_for(native: Root) -> None:
 
 
 def test_what_is_there_is_not_waited_for(native: Root) -> None:
-    """Waiting ends when the entry is there, though its builder still holds the lock, which stays the builder's."""
+    """Waiting ends when the entry exists, even if its builder still holds the lock."""
     with process(BUILD, native.path, KEY):
         with single_flight(native, KEY, done=lambda: True) as waited:
             assert waited
@@ -69,7 +69,7 @@ def test_what_is_there_is_not_waited_for(native: Root) -> None:
 
 
 def test_waiting_can_be_bounded(native: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After so many seconds it goes on without the lock; it looks more often at first."""
+    """Waiting ends without the lock after a time limit; the first looks are more frequent."""
     hands = StoppedClock(monkeypatch)
     with process(BUILD, native.path, KEY):
         with single_flight(native, KEY, done=never, at_most=10) as waited:
@@ -90,7 +90,7 @@ def test_a_killed_builder_is_taken_over(native: Root) -> None:
 
 
 def test_what_the_dead_have_left_is_swept(native: Root) -> None:
-    """Old lock files that nobody holds go, those that somebody holds or has just made stay."""
+    """Old lock files that no process holds are removed; held and new ones stay."""
     with process(BUILD, native.path, KEY), process(BUILD, native.path, key(2)) as dead:
         dead.kill()
         dead.wait()
@@ -108,7 +108,7 @@ def test_a_failing_builder_lets_go(native: Root) -> None:
 
 
 def test_threads_and_processes_take_turns(native: Root) -> None:
-    """Of 4 processes with 8 threads each never two are in the block at once, and no lock file stays."""
+    """Of 4 processes with 8 threads each, never two are in the block at once, and no lock file stays."""
     program = """
 import sys, threading
 from pathlib import Path
@@ -137,7 +137,7 @@ threads = [threading.Thread(target=work) for _ in range(8)]
 
 
 def test_a_forked_child_holds_nothing(native: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child forked by a builder that is killed then keeps nobody waiting, and lets go of nothing while it lives."""
+    """A child forked by a builder that is then killed blocks nobody, and releases no lock while it lives."""
     program = """
 import os, signal, sys
 from pathlib import Path
@@ -169,13 +169,13 @@ with single_flight(Root(Path(sys.argv[1]), False), sys.argv[2], done=lambda: Fal
 
 
 def test_a_root_that_cannot_be_locked(native: Root) -> None:
-    """Where nothing can be written, everybody builds, at once."""
+    """If no lock can be written, every process builds at once."""
     with mounted_read_only(native.path), single_flight(native, KEY, done=never) as waited:
         assert not waited
 
 
 def test_a_root_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
-    """A root that somebody has removed stays so."""
+    """A root that was removed is not made again."""
     with single_flight(Root(tmp_path / "gone", plain=False), KEY, done=never) as waited:
         assert not waited
     assert not (tmp_path / "gone").exists()

@@ -1,8 +1,5 @@
-"""Entries of a root, found by kind and by key."""
+"""A catalog lists the entries of all kinds."""
 
-import pytest
-
-from jcache.errors import UnknownKey
 from jcache.layout import Kind
 from jcache.store.ledger import Known
 from jcache.store.store import Store
@@ -11,7 +8,7 @@ from tests.helpers.stores import EXECUTABLES
 
 
 def test_entries_of_all_kinds(store: Store) -> None:
-    """All kinds are listed with pins and seconds; legacy entries only if asked for."""
+    """Entries of all kinds are listed with pins and seconds; legacy entries only on request."""
     for kind in Kind:
         add(store.root.directory(kind), key(1), used_ns=NOW)
     (store.root.path / digits(2)).write_bytes(executable())
@@ -22,28 +19,3 @@ def test_entries_of_all_kinds(store: Store) -> None:
         (Kind.GRAPHS, None, False),
     ]
     assert [e.key for e in store.entries([EXECUTABLES], legacy=True)] == [key(1), digits(2)]
-
-
-def test_finding(store: Store) -> None:
-    """A key, or an unambiguous beginning of it or of its hash, stands for one entry of any kind."""
-    add(store.root.path, key(1))
-    add(store.root.path, key(2))
-    add(store.root.directory(Kind.TRACES), key(3, "loss"))
-    (store.root.path / digits(4)).write_bytes(executable())
-    assert store.find(key(1)).key == store.find(digits(1)[:12]).key == key(1)
-    assert store.find("loss").kind is Kind.TRACES
-    assert store.find(digits(4)[:12]).legacy
-    assert store.path(store.find(digits(4))) == store.root.path / digits(4)
-    with pytest.raises(UnknownKey, match=r"'jit_step' stands for 2 entries: .*; give more of the key"):
-        store.find("jit_step")
-    for unknown in ("step", "jit_steps", "-", key(9), "\udcff", "*"):
-        with pytest.raises(UnknownKey, match=r"No entry .* has the key or prefix"):
-            store.find(unknown)
-
-
-def test_a_key_that_begins_another(store: Store) -> None:
-    """A whole key stands for itself, even if another one begins with it."""
-    longer = f"{key(1)}-{digits(2)}"
-    add(store.root.path, key(1))
-    add(store.root.path, longer)
-    assert store.find(key(1)).key == key(1)

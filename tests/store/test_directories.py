@@ -13,7 +13,7 @@ from tests.helpers.entries import tree
 
 
 def where(descriptor: int) -> Path:
-    """What a descriptor leads to."""
+    """Return the path that a descriptor leads to."""
     return Path(os.readlink(f"/proc/self/fd/{descriptor}"))
 
 
@@ -22,7 +22,7 @@ def open_files() -> int:
 
 
 def test_each_directory_of_a_root_is_opened(native: Root) -> None:
-    """The root's own, those of the kinds and those of the state, and made only if asked for; all are closed again."""
+    """The directories of a root, its kinds and its state are opened, made only on request, and closed again."""
     before = open_files()
     for directory in (native.path, native.directory(Kind.EXECUTABLES)):
         with opened(native, directory) as descriptor:
@@ -37,7 +37,7 @@ def test_each_directory_of_a_root_is_opened(native: Root) -> None:
 
 @pytest.mark.parametrize("place", ["executables", ".jcache", ".jcache/pins"])
 def test_links_below_a_root_are_refused(native: Root, beyond: Path, place: str) -> None:
-    """The one that is asked for, and those on the way; the message names the link."""
+    """A link in the place of the directory, or on the way to it, is refused, and the message names it."""
     link = native.path / place
     if link.is_dir():
         link.rmdir()
@@ -54,7 +54,7 @@ def test_links_below_a_root_are_refused(native: Root, beyond: Path, place: str) 
 
 
 def test_what_is_no_directory_is_refused(native: Root) -> None:
-    """A file is told from a link."""
+    """A file in the place of a directory has another message than a link."""
     native.state.write_text("a file")
     with pytest.raises(NotADirectoryError, match="is no directory"), opened(native, native.pins, make=True):
         pytest.fail("it is no directory")
@@ -63,21 +63,21 @@ def test_what_is_no_directory_is_refused(native: Root) -> None:
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "../../etc"])
 def test_names_that_lead_elsewhere_are_refused(native: Root, name: str) -> None:
-    """A name is one of a directory below, whoever wrote it."""
+    """A name that leads out of the directory is refused."""
     with pytest.raises(OSError, match="no name"):
         open_below(native.path, "executables", name)
 
 
 @pytest.fixture(name="once", params=[True, False], ids=["command", "program"])
 def once_fixture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether this process is as that of a command, and follows the path of a root once."""
+    """Return whether this process, like a command's, follows the path of a root only once."""
     monkeypatch.setattr(directories, "_once", request.param)
     directories._resolved_once.cache_clear()
     return bool(request.param)
 
 
 def test_a_root_that_is_a_link_is_followed(native: Root, tmp_path: Path, once: bool) -> None:
-    """What the link leads to later is another root to a program, and not to a command."""
+    """If the target of a root's link changes, a program uses the new one, and a command does not."""
     link = tmp_path / "link"
     link.symlink_to(native.path)
     root = Root(link, plain=False)
@@ -114,7 +114,9 @@ def test_making_a_directory_is_no_change_of_the_entries(plain: Root) -> None:
 
 
 def test_a_path_leads_to_what_was_opened(native: Root, beyond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever takes its name meanwhile; where the system has no such paths, that is found afterwards."""
+    """A path leads to the directory that was opened, even if another takes its name; without such paths, the
+    change is found afterwards.
+    """
     place = native.directory(Kind.EXECUTABLES)
     with as_path(native, place) as path:
         place.rename(native.path / "moved")

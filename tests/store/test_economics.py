@@ -1,4 +1,4 @@
-"""Tests for what building and loading take: the sums, the verdict, and their place in the ledger."""
+"""The time of building and loading: sums, verdict, and records in the ledger."""
 
 import sqlite3
 from contextlib import closing
@@ -24,7 +24,7 @@ def spending(*economics: Economics, number: int = 1) -> Spending:
 
 
 def test_sums() -> None:
-    """Builds and loads add up; what was saved is what was spared less what loading took."""
+    """Builds and loads add up; the saved time is the spared time less that of loading."""
     total = in_all({"a": BUILD.plus(LOAD), "b": LOAD})
     assert total == Economics(1, 2.0, 2, 1.0, 4.0)
     assert total.saved_seconds == 3.0 and not total.is_slower
@@ -42,12 +42,12 @@ def test_sums() -> None:
     ],
 )
 def test_the_verdict(economics: Economics, verdict: str | None) -> None:
-    """Only where loading takes longer than building is there something to say, for each load."""
+    """The verdict mentions only graphs that take longer to load than to build."""
     assert economics.verdict("f") == verdict
 
 
 def test_the_ledger_adds_up(tmp_path: Path) -> None:
-    """By name; entries on record also know how often they were loaded; forgetting runs forgets it."""
+    """The ledger adds up by name; recorded entries also have their number of loads; forgetting runs forgets these."""
     path = tmp_path / ".jcache" / "ledger.sqlite3"
     with closing(Ledger(path)) as ledger:
         assert ledger.economics(Kind.GRAPHS) == {} and not path.exists()
@@ -63,7 +63,7 @@ def test_the_ledger_adds_up(tmp_path: Path) -> None:
 
 
 def test_a_ledger_of_before(tmp_path: Path) -> None:
-    """One that knows no economics is given them, and an older jcache goes on reading it."""
+    """An older ledger gets the missing table, and an older jcache can still read it."""
     path = tmp_path / ".jcache" / "ledger.sqlite3"
     with closing(Ledger(path)) as ledger:
         ledger.record([Known(Kind.GRAPHS, key(1), seconds=1.0)])

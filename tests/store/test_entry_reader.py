@@ -1,4 +1,4 @@
-"""Sizes and times of entries, as the file system has them."""
+"""The reader of entries tells sizes and times as the file system has them."""
 
 import os
 from pathlib import Path
@@ -40,7 +40,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
 
 
 def test_what_is_read_of_an_entry(plain: Root) -> None:
-    """Size and time of the file, and the recency that the sidecar says, else the file's own time."""
+    """An entry has the size and time of its file, and the recency in its sidecar, else its file's time."""
     add(plain.path, key(1), 10, written_ns=NOW)
     add(plain.path, key(2), 20, written_ns=NOW, used_ns=NOW + DAY)
     one, two = sorted(read(plain.path).entries(), key=lambda e: e.bytes)
@@ -83,7 +83,7 @@ def test_a_sidecar_that_is_no_file(plain: Root, beyond: Path, what: str) -> None
 
 
 def test_an_entry_that_vanishes_between_listing_and_stat(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not there, and that is no failure."""
+    """An entry that vanishes during the listing is left out without an error."""
     for i in range(4):
         add(plain.path, key(i), used_ns=NOW)
     names = os.listdir(plain.path)
@@ -95,7 +95,7 @@ def test_an_entry_that_vanishes_between_listing_and_stat(plain: Root, monkeypatc
 
 
 def test_an_entry_that_is_being_written(plain: Root, memory: Memory) -> None:
-    """JAX writes in place: the size of what was written a moment ago is looked at again, though no name changes."""
+    """JAX writes in place, so the size of a young entry is read again, even if no name changes."""
     path = add(plain.path, key(1), 10)
     os.utime(plain.path, ns=(NOW, NOW))
     for size in (20, 30):

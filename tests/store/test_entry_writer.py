@@ -1,4 +1,4 @@
-"""Put an entry: whole, never over another one, and within the bound."""
+"""A put stores a whole entry, never over another one, and within the bound."""
 
 import os
 import subprocess
@@ -44,7 +44,9 @@ def test_a_key_is_never_overwritten(store: Store) -> None:
 
 
 def test_an_entry_that_comes_during_a_put_stays(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bounded put that finds its key taken once it has the lock leaves the entry as it is, and nothing of its own."""
+    """If the key is taken once a bounded put has the lock, the existing entry stays, and nothing of the new
+    one is left.
+    """
     real = files.fill
 
     def fill(temporary: str, data: bytes, *, directory: int) -> None:
@@ -61,7 +63,7 @@ def test_an_entry_that_comes_during_a_put_stays(plain: Root, monkeypatch: pytest
 
 
 def test_an_eviction_during_an_unbounded_put_takes_no_sidecar(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a bounded process evicts what had the key before, the new entry has its sidecar all the same."""
+    """If a bounded process evicts the old entry during an unbounded put, the new entry still has its sidecar."""
     real = os.replace
 
     def replace(temporary: Path, path: Path) -> None:
@@ -76,7 +78,7 @@ def test_an_eviction_during_an_unbounded_put_takes_no_sidecar(store: Store, monk
 
 
 def test_a_root_that_cannot_be_written(beyond: Path) -> None:
-    """Where the directory cannot be made, a put says so."""
+    """A put reports that the directory cannot be made."""
     store = Store(Root(beyond / "precious", plain=False))
     with pytest.raises(CannotWrite, match="Cannot store"):
         store.put(EXECUTABLES, key(1), b"x")
@@ -84,7 +86,7 @@ def test_a_root_that_cannot_be_written(beyond: Path) -> None:
 
 @pytest.mark.parametrize("bound", [None, 10**6])
 def test_a_full_disk(tmp_path: Path, bound: int | None) -> None:
-    """What does not fit is refused with the reason, nothing is left of it, and what was there is whole."""
+    """Data that do not fit are refused with the reason, nothing of them is left, and existing entries are complete."""
     place = tmp_path / "small"
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
@@ -105,7 +107,7 @@ def test_a_full_disk(tmp_path: Path, bound: int | None) -> None:
 
 
 def test_what_is_larger_than_the_bound_is_not_stored(plain: Root) -> None:
-    """And nothing is evicted for it."""
+    """An entry larger than the bound is not stored, and nothing is evicted for it."""
     add(plain.path, key(1), 100, used_ns=NOW)
     store = bounded(plain, 100)
     assert store.put(EXECUTABLES, key(2), b"x" * 101) is Outcome.TOO_LARGE
@@ -126,7 +128,7 @@ def test_a_bound_over_an_unbounded_cache(plain: Root) -> None:
 
 @pytest.mark.parametrize("bound", [10**9, 2000], ids=["below the bound", "evicting"])
 def test_a_bounded_put_reads_the_directory_once(plain: Root, bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as nobody else changes the directory, no put but the first one reads it; own hits change nothing."""
+    """While no other process changes the directory, only the first bounded put reads it, whatever this process hits."""
     for i in range(20):
         add(plain.path, key(i), 100, used_ns=NOW + i)
     with bounded(plain, bound) as store:
@@ -143,7 +145,7 @@ def test_a_bounded_put_reads_the_directory_once(plain: Root, bound: int, monkeyp
 
 
 def test_a_bounded_put_reads_a_directory_that_others_changed(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry that somebody else added or removed, a moment ago or later, counts at the next put."""
+    """An entry that another process added or removed counts at the next bounded put."""
     store = bounded(plain, 1000)
     store.put(EXECUTABLES, key(1), b"x" * 100)
     scans = Scans(monkeypatch)
@@ -157,7 +159,7 @@ def test_a_bounded_put_reads_a_directory_that_others_changed(plain: Root, monkey
 
 
 def test_where_the_directorys_time_is_not_ours_to_set(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There the directory is read again when a minute has passed."""
+    """If the directory's time cannot be set, the directory is read again after a minute."""
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError
@@ -175,7 +177,7 @@ def test_where_the_directorys_time_is_not_ours_to_set(plain: Root, monkeypatch: 
 
 
 def test_a_held_lock_stops_a_bounded_put(plain: Root) -> None:
-    """It is `Locked`, and nothing is left of the entry."""
+    """A held lock makes a bounded put raise `Locked`, and nothing of the entry is left."""
     with process(HOLD_LOCK, plain.path):
         store = Store(plain, max_bytes=1000, lock_timeout=0.05)
         with pytest.raises(Locked):
@@ -184,6 +186,6 @@ def test_a_held_lock_stops_a_bounded_put(plain: Root) -> None:
 
 
 def test_an_unbounded_put_takes_no_lock(plain: Root) -> None:
-    """As in JAX, which would not notice it."""
+    """An unbounded put takes no lock, as in JAX."""
     with process(HOLD_LOCK, plain.path):
         assert Store(plain, lock_timeout=0).put(EXECUTABLES, key(1), b"x") is Outcome.STORED

@@ -1,4 +1,4 @@
-"""Plans: which entries go."""
+"""Plans: the entries to evict."""
 
 from collections import Counter
 
@@ -57,7 +57,7 @@ def test_every_entry_goes_or_stays(some: list[Entry], policy: Policy) -> None:
 
 @given(entries, policies)
 def test_nothing_is_left_to_do(some: list[Entry], policy: Policy) -> None:
-    """Planning again on what was kept, with the space that was freed, finds no victim."""
+    """A second plan for the kept entries, with the freed space, has no victim."""
     decided = decide(some, policy)
     freed = sum(e.bytes for e in of(decided.victims))
     assert not decide(kept(decided), policy, FREE + freed).victims
@@ -65,7 +65,7 @@ def test_nothing_is_left_to_do(some: list[Entry], policy: Policy) -> None:
 
 @given(entries.flatmap(lambda some: st.tuples(st.just(some), st.permutations(some))), policies)
 def test_the_order_of_entries_does_not_matter(some: tuple[list[Entry], list[Entry]], policy: Policy) -> None:
-    """A plan depends on what there is, not on how it was listed."""
+    """A plan does not depend on the order of the entries."""
     assert decide(some[0], policy) == decide(some[1], policy)
 
 
@@ -86,7 +86,7 @@ def test_bounds_hold_unless_something_protects(some: list[Entry], policy: Policy
 
 @given(entries, policies)
 def test_pinned_entries_stay(some: list[Entry], policy: Policy) -> None:
-    """Whatever is asked, no pinned entry is a victim, legacy or not."""
+    """No pinned entry is a victim, whatever the policy, legacy or not."""
     assert not [e for e in of(decide(some, policy).victims) if e.pinned]
 
 
@@ -100,16 +100,15 @@ def test_the_last_ones_stay(some: list[Entry], policy: Policy) -> None:
 
 @given(entries, policies)
 def test_legacy_entries_go_only_if_asked(some: list[Entry], policy: Policy) -> None:
-    """No bound takes a legacy entry; `legacy` takes all that are not pinned."""
+    """No bound removes a legacy entry; `legacy` removes all that are not pinned."""
     gone = {e for e in of(decide(some, policy).victims) if e.legacy}
     assert gone == ({e for e in some if e.legacy and not e.pinned} if policy.legacy else set())
 
 
 @given(entries, policies.filter(lambda policy: policy.order is Order.LRU))
 def test_victims_are_the_least_recently_used_prefix(some: list[Entry], policy: Policy) -> None:
-    """With LRU the victims are exactly the first of what may go, from the least recently used on, and in that order.
-
-    But for what is over the bound by itself, which goes before all others.
+    """With LRU, the victims are exactly the least recently used of the removable entries, in this order. An
+    entry that alone exceeds the bound goes before them.
     """
     decided = decide(some, policy)
     gone = [e for e in of(decided.victims) if not e.legacy]
@@ -124,7 +123,7 @@ def test_victims_are_the_least_recently_used_prefix(some: list[Entry], policy: P
 
 @given(entries, st.integers(0, 15_000), st.sampled_from(Order))
 def test_no_more_goes_than_must(some: list[Entry], bound: int, order: Order) -> None:
-    """Without the last victim of a bound the bound would be exceeded."""
+    """Without the last victim of a bound, the bound would be exceeded."""
     decided = decide(some, Policy(max_bytes=bound, order=order))
     gone = of(decided.victims, Reason.SPACE)
     if gone:
@@ -133,7 +132,7 @@ def test_no_more_goes_than_must(some: list[Entry], bound: int, order: Order) -> 
 
 
 def test_the_cheapest_to_rebuild_per_byte_goes_first() -> None:
-    """With the cost order: unknown seconds first, then seconds per byte, then recency."""
+    """With the cost order, entries of unknown seconds go first, then by seconds per byte, then by recency."""
     slow, quick, unknown = entry(1, 10, seconds=100.0), entry(2, 1000, seconds=100.0), entry(3, 10)
     older = entry(4, 1000, NOW - DAY, seconds=100.0)
     some = [slow, quick, unknown, older]
@@ -144,7 +143,7 @@ def test_the_cheapest_to_rebuild_per_byte_goes_first() -> None:
 
 @given(entries.filter(bool))
 def test_age_is_strict(some: list[Entry]) -> None:
-    """What was used exactly that long ago, or in the future, stays; a nanosecond more and it goes."""
+    """An entry used exactly that long ago, or in the future, stays; one that is a nanosecond older goes."""
     oldest = min(e.recency_ns for e in some)
     assert not of(decide(some, Policy(max_age_ns=NOW - oldest)).victims)
     gone = of(decide(some, Policy(max_age_ns=NOW - oldest - 1)).victims, Reason.AGE)
@@ -160,7 +159,7 @@ def test_criteria_add_up() -> None:
 
 
 def test_keep_last_alone_removes_all_others() -> None:
-    """Without a bound, keeping the last ones means removing the rest; with one, only what the bound asks for."""
+    """Without a bound, keeping the last entries removes all others; with one, only as many as the bound requires."""
     some = [entry(i, 100, NOW - i * DAY) for i in range(5)]
     assert len(decide(some, Policy(keep_last=2)).victims) == 3
     assert len(decide(some, Policy(keep_last=2, max_entries=4)).victims) == 1
@@ -169,7 +168,7 @@ def test_keep_last_alone_removes_all_others() -> None:
 
 
 def test_free_space_counts_what_goes_anyway() -> None:
-    """What goes for another reason frees space as well; unknown free space asks for nothing."""
+    """Entries that go for other reasons free space as well; if the free space is unknown, nothing goes for it."""
     some = [entry(i, 100, NOW - i * DAY) for i in range(10)]
     policy = Policy(min_free_bytes=1000, max_age_ns=7 * DAY)
     assert len(decide(some, policy, free=750).victims) == 3
@@ -179,7 +178,7 @@ def test_free_space_counts_what_goes_anyway() -> None:
 
 @given(entries, st.booleans())
 def test_clearing(some: list[Entry], legacy: bool) -> None:
-    """Everything goes but pinned entries and, unless asked for, legacy ones."""
+    """Clearing removes all entries except pinned ones and, by default, legacy ones."""
     decided = everything(some, legacy=legacy)
     assert of(decided.victims) == [e for e in some if not e.pinned and (legacy or not e.legacy)]
     assert Counter(of(decided.victims) + kept(decided)) == Counter(some)
@@ -199,7 +198,7 @@ def test_room_is_made_as_needed(some: list[Entry], count: int, size: int) -> Non
 
 
 def test_an_entry_over_the_bound_goes_alone() -> None:
-    """It could not stay whatever else went, so that all smaller ones stay, however long ago they were used."""
+    """An entry that alone exceeds the bound goes alone, and smaller ones stay, however old they are."""
     some = [entry(number, size=10, used_ns=NOW - number * DAY) for number in range(5)]
     large = entry(9, size=1000, used_ns=NOW)
     decided = plan([*some, large], Policy(max_bytes=100), now_ns=NOW)

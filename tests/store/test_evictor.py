@@ -1,4 +1,4 @@
-"""Room under a bound: the least recently used entries go, pinned ones stay."""
+"""The least recently used entries make room under a bound, and pinned ones stay."""
 
 import os
 import time
@@ -28,7 +28,7 @@ def test_the_least_recently_used_make_room(plain: Root) -> None:
 
 
 def test_pinned_entries_are_not_evicted(plain: Root) -> None:
-    """Neither are others, if the pinned ones leave no room anyway: the bound holds, and the entry is not stored."""
+    """If pinned entries leave no room, the entry is not stored, nothing is evicted, and the bound holds."""
     for i in range(4):
         add(plain.path, key(i), 100, used_ns=NOW + i)
     pin(plain, key(0), key(1))

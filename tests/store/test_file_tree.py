@@ -1,4 +1,4 @@
-"""Directories with all below them: measured and removed, links not followed."""
+"""Directories are measured and removed with all below them, and no link is followed."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from jcache.store.directories import opened
 
 
 def test_the_size_of_a_tree(tmp_path: Path, beyond: Path) -> None:
-    """Files below count, links count as themselves, and what is not there is nothing."""
+    """The size of a tree counts files below it, and links as themselves; a missing path counts nothing."""
     (tmp_path / "t" / "a" / "b").mkdir(parents=True)
     (tmp_path / "t" / "a" / "b" / "f").write_bytes(b"12345")
     (tmp_path / "t" / "g").write_bytes(b"123")

@@ -43,7 +43,7 @@ def test_what_is_published_is_read(tmp_path: Path, data: bytes) -> None:
 
 
 def test_a_reader_sees_a_whole_file(tmp_path: Path) -> None:
-    """While a file is published again and again, every reader gets all of one version."""
+    """While a file is published again and again, every reader gets one complete version."""
     path, done = tmp_path / "f", threading.Event()
     files.publish(path, b"0" * 300_000)
 
@@ -61,7 +61,7 @@ def test_a_reader_sees_a_whole_file(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing_half(small_disk: Path) -> None:
-    """Where the data does not fit, the old file is whole, no temporary one is left, and the reason is said."""
+    """If the data does not fit, the old file is complete, no temporary file is left, and the error has the reason."""
     files.publish(small_disk / "f", b"old")
     with pytest.raises(CannotWrite, match="Cannot keep it: no space left"), files.refusal("keep it"):
         files.publish(small_disk / "f", b"x" * 500_000)
@@ -70,7 +70,7 @@ def test_a_full_disk_leaves_nothing_half(small_disk: Path) -> None:
 
 
 def test_a_write_that_is_cut_short(tmp_path: Path) -> None:
-    """What the system writes a part of and then refuses is no file, and no temporary one is left."""
+    """A write that the system cuts short makes no file and leaves no temporary one."""
     _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     try:
@@ -90,7 +90,7 @@ def test_what_cannot_be_published_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_other_exceptions_pass() -> None:
-    """Only what the system refuses becomes `CannotWrite`."""
+    """Only errors of the system become `CannotWrite`."""
     with pytest.raises(ZeroDivisionError), files.refusal("divide"):
         _ = 1 // 0
 
@@ -129,7 +129,7 @@ def test_only_regular_files_are_removed(
 
 
 def test_removing(tmp_path: Path) -> None:
-    """Removing tells the bytes, and None for what somebody else has removed."""
+    """Removing returns the bytes, or None if the file is already gone."""
     (tmp_path / "f").write_bytes(b"12345")
     (tmp_path / "empty").touch()
     assert files.remove(tmp_path / "f") == 5
@@ -147,7 +147,7 @@ def test_looking_changes_nothing(beyond: Path) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"01234567", b"a thesis" * 100])
 def test_what_is_written_in_place_has_no_other_name(tmp_path: Path, text: bytes) -> None:
-    """A file that has names elsewhere stays as it is there; under its name here there is a new one."""
+    """A file with other names is not changed under these: its name here gets a new file."""
     for name in ("sidecar", "count"):
         (tmp_path / f"{name} elsewhere").write_bytes(text)
         os.link(tmp_path / f"{name} elsewhere", tmp_path / name)

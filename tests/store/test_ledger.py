@@ -1,4 +1,4 @@
-"""What jcache has learnt about entries."""
+"""The ledger: recorded facts about entries."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def test_what_is_recorded_is_known(ledger: Ledger) -> None:
-    """Everything recorded of an entry is known of it, in the next process, too, and of no other kind."""
+    """All recorded facts are read back, in the next process as well, and only for their kind."""
     known = Known(Kind.TRACES, key(1), "d" * 64, 10, 1.5, "put", "run-1", "0.10.2", 3, NOW)
     ledger.record([known, Known(Kind.TRACES, key(2))])
     ledger.close()
@@ -32,7 +32,7 @@ def test_what_is_recorded_is_known(ledger: Ledger) -> None:
 
 
 def test_what_is_not_said_stays_known(ledger: Ledger) -> None:
-    """None leaves what was known, a new value replaces it, and hits add up."""
+    """None keeps the old value, a new value replaces it, and hits add up."""
     ledger.record([Known(Kind.GRAPHS, key(1), digest="a" * 64, seconds=1.0, hits=2)])
     ledger.record([Known(Kind.GRAPHS, key(1), seconds=2.0, pinned_ns=5, hits=1)])
     ledger.record([Known(Kind.GRAPHS, key(1))])
@@ -42,7 +42,7 @@ def test_what_is_not_said_stays_known(ledger: Ledger) -> None:
 
 
 def test_a_digest_has_its_time(ledger: Ledger) -> None:
-    """The one that is said, else the moment of recording; a record without a digest leaves it."""
+    """A digest has the given time, or that of recording; a record without a digest keeps the old time."""
     before = time.time_ns()
     ledger.record([Known(Kind.TRACES, key(1), digest="a" * 64), Known(Kind.TRACES, key(2), "a" * 64, digest_ns=NOW)])
     ledger.record([Known(Kind.TRACES, key(i), verified_ns=9, hits=1) for i in (1, 2, 3)])
@@ -60,14 +60,16 @@ def test_a_digest_has_its_time(ledger: Ledger) -> None:
 def test_other_bytes_have_passed_no_checks(
     ledger: Ledger, digest: str | None, checks: int | None, kept: int | None
 ) -> None:
-    """What bytes have passed is forgotten with their digest, and only with it."""
+    """The passed checks are forgotten exactly when the digest changes."""
     ledger.record([Known(Kind.TRACES, key(1), "a" * 64, 10, checks=3)])
     ledger.record([Known(Kind.TRACES, key(1), digest, checks=checks)])
     assert ledger.known(Kind.TRACES)[key(1)].checks == kept
 
 
 def test_discrediting(ledger: Ledger) -> None:
-    """What is known of the bytes goes; pins, hits, seconds and when it was verified belong to the key and stay."""
+    """Discrediting removes the facts on the bytes; pins, hits, seconds and the time of verification stay with
+    the key.
+    """
     about = Known(Kind.TRACES, key(1), "d" * 64, 10, 1.5, "put", "run-1", "0.10.2", NOW, NOW, 1, 3, NOW)
     ledger.record([about, about._replace(key=key(2)), about._replace(kind=Kind.GRAPHS)])
     ledger.discredit([(Kind.TRACES, key(1)), (Kind.TRACES, key(3))])
@@ -78,7 +80,7 @@ def test_discrediting(ledger: Ledger) -> None:
 
 
 def test_discrediting_makes_no_ledger(ledger: Ledger, tmp_path: Path) -> None:
-    """Where nothing is known there is nothing to forget."""
+    """Discrediting makes no ledger."""
     ledger.discredit([(Kind.TRACES, key(1))])
     assert os.listdir(tmp_path) == []
 
@@ -92,7 +94,7 @@ def test_pins(ledger: Ledger) -> None:
 
 
 def test_forgetting(ledger: Ledger) -> None:
-    """What is forgotten is unknown, pins and all."""
+    """Forgetting removes every fact, with the pins."""
     ledger.record(Known(Kind.TRACES, key(i), pinned_ns=1) for i in range(3))
     ledger.forget((Kind.TRACES, key(i)) for i in range(2))
     assert ledger.known(Kind.TRACES).keys() == {key(2)}
@@ -116,7 +118,7 @@ NUMBERS, CHANGES = st.integers(0, 2**63 - 1), st.integers(-1, 2**63 - 1)
 
 
 @given(
-    st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, CHANGES, CHANGES), max_size=10),
+    st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, CHANGES, CHANGES, NUMBERS), max_size=10),
     st.lists(
         st.binary(min_size=1, max_size=40)
         .map(lambda b: os.fsdecode(b.replace(b"\0", b"").replace(b"/", b"")))
@@ -130,7 +132,7 @@ def test_snapshots_read_back(
 ) -> None:
     """Numbers of 64 bits and names of any bytes come back as they were."""
     ledger = Ledger(tmp_path_factory.mktemp("ledger") / "ledger.sqlite3")
-    columns = Columns([key(i) for i in range(len(rows))], *(array("q", (row[i] for row in rows)) for i in range(5)))
+    columns = Columns([key(i) for i in range(len(rows))], *(array("q", (row[i] for row in rows)) for i in range(6)))
     snapshot = Snapshot(1, 2, columns, others)
     ledger.save_snapshot(directory, snapshot)
     ledger.save_snapshot(directory + "/other", Snapshot(3, 4, Columns.empty(), []))

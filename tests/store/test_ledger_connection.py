@@ -1,4 +1,4 @@
-"""The ledger's file: opened when it is needed, made by writers alone, begun anew when it is gone."""
+"""The ledger's file is opened when it is needed, made by writers alone, and begun anew when it is gone."""
 
 import os
 import sqlite3
@@ -29,7 +29,7 @@ def test_a_closed_ledger_opens_again(ledger: Ledger) -> None:
 
 
 def test_an_iterator_that_fails_changes_nothing(ledger: Ledger) -> None:
-    """What is recorded is recorded all at once, or not at all."""
+    """If the records' iterator fails, none of them is recorded."""
     ledger.record([Known(Kind.TRACES, key(1))])
     with pytest.raises(ZeroDivisionError):
         ledger.record(Known(Kind.TRACES, key(i), bytes=1 // (3 - i)) for i in range(5))
@@ -38,7 +38,7 @@ def test_an_iterator_that_fails_changes_nothing(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("opened", [False, True], ids=["before it is opened", "while it is open"])
 def test_another_name_of_the_ledger_keeps_what_it_said(ledger: Ledger, tmp_path: Path, opened: bool) -> None:
-    """A backup of hard links is not changed, whoever has the ledger open, and nothing that is recorded is lost."""
+    """A hard-linked copy of the ledger never changes, whichever process writes, and no record is lost."""
     one, other = Ledger(tmp_path / "ledger.sqlite3"), ledger
     one.record([Known(Kind.TRACES, key(1), seconds=1.0)])
     if opened:
@@ -58,7 +58,7 @@ def test_another_name_of_the_ledger_keeps_what_it_said(ledger: Ledger, tmp_path:
 
 
 def test_a_ledger_that_is_gone_is_begun_anew(ledger: Ledger, tmp_path: Path) -> None:
-    """A process that has it open does not go on writing to a file without a name."""
+    """If the file of an open ledger is removed, the process makes a new one."""
     ledger.record([Known(Kind.TRACES, key(1), seconds=1.0)])
     (tmp_path / "ledger.sqlite3").unlink()
     ledger.record([Known(Kind.TRACES, key(2), seconds=1.0)])
@@ -67,7 +67,7 @@ def test_a_ledger_that_is_gone_is_begun_anew(ledger: Ledger, tmp_path: Path) -> 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A ledger with 500 entries, of which one is pinned."""
+    """Return a ledger with 500 entries, one of them pinned."""
     path = tmp_path / ".jcache" / "ledger.sqlite3"
     ledger = Ledger(path)
     ledger.record(Known(Kind.EXECUTABLES, key(i), digest="d" * 64, pinned_ns=1 if i == 1 else None) for i in range(500))
@@ -80,7 +80,7 @@ def open_ledger(path: Path) -> Ledger:
 
 
 def test_an_absent_ledger_is_made_by_writers_only(tmp_path: Path) -> None:
-    """Reading what is not there gives nothing and makes nothing."""
+    """Reading a missing ledger returns nothing and makes nothing."""
     (tmp_path / "root").mkdir()
     path = tmp_path / "root" / ".jcache" / "ledger.sqlite3"
     ledger = open_ledger(path)
@@ -95,7 +95,7 @@ def test_an_absent_ledger_is_made_by_writers_only(tmp_path: Path) -> None:
 
 
 def test_no_root_is_made_for_a_ledger(tmp_path: Path) -> None:
-    """Where the root is gone, its ledger is not made again alone; nor is one made behind a symbolic link."""
+    """A ledger is not made without its root, nor behind a symbolic link."""
     with pytest.raises(LedgerUnavailable):
         open_ledger(tmp_path / "gone" / ".jcache" / "ledger.sqlite3").record([Known(Kind.EXECUTABLES, key(1))])
     assert not (tmp_path / "gone").exists()
@@ -107,7 +107,7 @@ def test_no_root_is_made_for_a_ledger(tmp_path: Path) -> None:
 
 
 def test_a_file_in_the_place_of_the_directory(tmp_path: Path) -> None:
-    """Where .jcache is a file there is no ledger, and none is made."""
+    """If .jcache is a file, there is no ledger, and none is made."""
     (tmp_path / ".jcache").write_text("mine")
     ledger = open_ledger(tmp_path / ".jcache" / "ledger.sqlite3")
     assert ledger.pins() == set()
@@ -117,7 +117,7 @@ def test_a_file_in_the_place_of_the_directory(tmp_path: Path) -> None:
 
 
 def test_errors_close_the_ledger(path: Path) -> None:
-    """What goes wrong is a `LedgerUnavailable` with the file's name, and the next use opens it afresh."""
+    """An error is a `LedgerUnavailable` with the file's name, and the next use opens the file again."""
     closed: list[bool] = []
     with (
         pytest.raises(LedgerUnavailable, match=f"Cannot read the ledger {path}: odd."),

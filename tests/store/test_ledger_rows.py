@@ -1,4 +1,4 @@
-"""What others wrote into a ledger is input: no command ends in a traceback of it."""
+"""Rows that other programs wrote into a ledger: no command ends with a traceback."""
 
 import json
 import random
@@ -29,7 +29,7 @@ ROUNDS, ROUNDS_FULL = 12, 400
 
 
 def test_values_that_fit() -> None:
-    """Each column takes what it is for, and nothing else."""
+    """Each column accepts exactly its type and range."""
     fitting = {
         rows.text: ("", "x"), rows.report: ("x" * 10_000,), rows.key: ("x", key(1)),
         rows.count: (0, 5), rows.number: (-1, 5), rows.seconds: (0, 1.5), rows.blob: (b"",),
@@ -51,7 +51,7 @@ def test_values_that_fit() -> None:
 
 
 def test_rows_that_fit() -> None:
-    """A row goes on without what does not fit, if what it needs is known."""
+    """A row is read without its wrong values, if the necessary ones are right."""
     table = [("x", 1), ("y", "odd"), (b"z", 3)]
     assert rows.whole(table, (rows.text, rows.count), 1) == [["x", 1], ["y", None]]
     assert rows.whole(table, (rows.text, rows.count), 2) == [["x", 1]]
@@ -86,7 +86,7 @@ def jcache(root: Root, *arguments: str) -> None:
 
 
 def make_odd(ledger: Path, chance: random.Random) -> list[tuple[str, str, object]]:
-    """Puts odd values into some columns of a ledger, past every constraint that can be dropped; returns which."""
+    """Put wrong values into some columns of a ledger, without constraints; return these columns."""
     done: list[tuple[str, str, object]] = []
     with closing(sqlite3.connect(ledger, isolation_level=None)) as database:
         database.execute("PRAGMA ignore_check_constraints = ON")
@@ -103,7 +103,7 @@ def make_odd(ledger: Path, chance: random.Random) -> list[tuple[str, str, object
 
 
 def test_odd_ledgers_are_read(plain: Root, tmp_path: Path, beyond: Path, chance: random.Random, full: bool) -> None:
-    """Every command that reads says what it knows, whatever the ledger's columns hold, and entries stay."""
+    """Every reading command works with any values in the ledger, and entries stay."""
     fill(plain)
     whole, before = plain.ledger.read_bytes(), tree(beyond)
     for _ in range(ROUNDS_FULL if full else ROUNDS):

@@ -79,7 +79,7 @@ def test_programs_of_no_trace(headers: list[EnvelopeHeader]) -> None:
 
 
 def test_an_executable_that_has_gone_is_told() -> None:
-    """With what comes of that; its program is no stray."""
+    """A missing executable is shown with the consequence, and its program is no stray."""
     ((member, evidence),) = Lineage([TRACE_HEADER, program()], set()).dangling()
     assert member == PROGRAM and EXECUTABLE[1] in evidence and "compiled from the program" in evidence
 
@@ -101,7 +101,9 @@ def test_reading(tmp_path: Path) -> None:
 
 
 def test_graphs_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
-    """Of an entry that is no graph those above it, whatever they are called; of a graph all of them."""
+    """Graphs are read only if needed: for other entries the parents, whatever they are called; for a graph
+    all of them.
+    """
     root = create_root(tmp_path / "root")
     above = (GRAPH[1], key(7, "gone"), "../" * 20 + key(8, "etc"))
     add(root.directory(Kind.TRACES), TRACE[1], sealed(*TRACE, 5, above))

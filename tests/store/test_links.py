@@ -29,7 +29,7 @@ def program(number: int, size: int = 100, used_ns: int = OLD, **more: Any) -> En
 
 @dataclass(frozen=True)
 class World:
-    """Entries, and what links them."""
+    """Entries and the links between them."""
 
     entries: list[Entry]
     links: Links
@@ -46,7 +46,7 @@ class World:
         return [e for e in self.entries if e.kind is Kind.EXECUTABLES and e.key in names]
 
     def larger_than(self, bound: int | None) -> set[Entry]:
-        """What does not fit a bound even alone, a trace with its programs being one, and traces that need it."""
+        """An entry that alone exceeds a bound goes, with its trace and programs as one, and the traces that need it."""
         if bound is None:
             return set()
         units = [[one, *self.programs(one)] for one in self.traces]
@@ -102,7 +102,7 @@ def test_every_entry_goes_or_stays(world: World, policy: Policy) -> None:
 
 @given(worlds(), policies)
 def test_nothing_is_left_to_do(world: World, policy: Policy) -> None:
-    """Planning again on what was kept, with the space that was freed, finds no victim."""
+    """A second plan for the kept entries, with the freed space, has no victim."""
     decided = world.decide(policy)
     freed = sum(e.bytes for e in of(decided.victims))
     assert not world.decide(policy, kept(decided), FREE + freed).victims
@@ -110,7 +110,7 @@ def test_nothing_is_left_to_do(world: World, policy: Policy) -> None:
 
 @given(worlds(), policies, st.randoms())
 def test_the_order_of_entries_does_not_matter(world: World, policy: Policy, random: Any) -> None:
-    """A plan depends on what there is, not on how it was listed."""
+    """A plan does not depend on the order of the entries."""
     other = list(world.entries)
     random.shuffle(other)
     assert world.decide(policy) == world.decide(policy, other)
@@ -132,7 +132,7 @@ def test_bounds_hold_unless_something_protects(world: World, policy: Policy) -> 
 
 @given(worlds(), policies)
 def test_a_trace_that_stays_has_all_that_it_needs(world: World, policy: Policy) -> None:
-    """No program and no executable of a trace goes that stays; and no program stays whose trace goes."""
+    """A trace that stays keeps its programs and executables, and no program stays whose trace goes."""
     decided = world.decide(policy)
     staying = set(kept(decided))
     for one in world.traces:
@@ -144,7 +144,7 @@ def test_a_trace_that_stays_has_all_that_it_needs(world: World, policy: Policy) 
 
 @given(worlds(), policies)
 def test_a_trace_goes_first(world: World, policy: Policy) -> None:
-    """Before its programs, and before the executables that it needs: what is cut short leaves no useless trace."""
+    """A trace goes before its programs and executables, so that an interruption leaves no useless trace."""
     order = {e: number for number, e in enumerate(of(world.decide(policy).victims))}
     for one in world.traces:
         later = [*world.programs(one), *world.needed(one)]
@@ -152,7 +152,7 @@ def test_a_trace_goes_first(world: World, policy: Policy) -> None:
 
 
 def test_a_trace_over_the_bound_goes_alone() -> None:
-    """What is over the bound by itself goes alone, with the trace that needs it: smaller entries stay."""
+    """An entry that alone exceeds the bound goes alone, with the trace that needs it; smaller entries stay."""
     small = entry(1, 10, OLD - DAY)
     large = world_of((trace(1, 10), [program(1, 10)], [entry(2, 200)]), others=(small,))
     decided = large.decide(Policy(max_bytes=100))
@@ -164,7 +164,7 @@ def test_a_trace_over_the_bound_goes_alone() -> None:
 
 @given(worlds(), policies)
 def test_pins_protect_what_is_needed(world: World, policy: Policy) -> None:
-    """What is pinned stays, and with a trace, or a program of it, that is, all of it and the executables."""
+    """Pinned entries stay; if a trace or its program is pinned, all that it needs stays as well."""
     for decided in (world.decide(policy), everything(world.entries, links=world.links)):
         staying = set(kept(decided))
         assert {e for e in world.entries if e.pinned} <= staying
@@ -184,9 +184,8 @@ def test_strays_go(world: World, policy: Policy) -> None:
 
 @given(worlds(), policies.filter(lambda policy: policy.order is Order.LRU))
 def test_victims_are_the_least_recently_used(world: World, policy: Policy) -> None:
-    """With LRU nothing stays within the bounds that was used, by itself or for a trace, before what goes over them.
-
-    What is over the bound by itself, and a trace that needs it, goes however recently it was used.
+    """With LRU, no entry stays that was used, by itself or for a trace, before a victim of the bound. An
+    entry that alone exceeds the bound, and a trace that needs it, go however recently they were used.
     """
     decided = world.decide(policy)
     ties = Ties(world.entries, world.links)
@@ -198,7 +197,7 @@ def test_victims_are_the_least_recently_used(world: World, policy: Policy) -> No
 
 @given(worlds(), st.integers(0, 10_000), st.sampled_from(Order))
 def test_no_more_goes_than_must(world: World, bound: int, order: Order) -> None:
-    """Without the last victim of a bound, or the trace that went last, the bound would be exceeded."""
+    """Without the last victim of a bound, or the last trace, the bound would be exceeded."""
     decided = world.decide(Policy(max_bytes=bound, order=order))
     gone = of(decided.victims, Reason.SPACE, Reason.WITH_TRACE)
     if gone:
@@ -209,7 +208,9 @@ def test_no_more_goes_than_must(world: World, bound: int, order: Order) -> None:
 
 @given(worlds(), policies)
 def test_a_plan_for_executables_alone(world: World, policy: Policy) -> None:
-    """Nothing else goes or is counted; what a trace used lately goes later, and what a pinned one needs stays."""
+    """A plan for executables removes and counts only these; those of a recent trace go later, those of a
+    pinned one stay.
+    """
     decided = world.decide(policy, kinds=[Kind.EXECUTABLES])
     assert {e.kind for e in (*of(decided.victims), *kept(decided))} <= {Kind.EXECUTABLES}
     for one in world.traces:
@@ -219,7 +220,7 @@ def test_a_plan_for_executables_alone(world: World, policy: Policy) -> None:
 
 @given(worlds(), st.booleans())
 def test_clearing(world: World, legacy: bool) -> None:
-    """Everything goes but what is pinned, what a pinned trace needs and what is one with it."""
+    """Clearing removes all entries except pinned ones and those that belong to a pinned trace."""
     decided = everything(world.entries, legacy=legacy, links=world.links)
     pinned = {e for e in world.entries if e.pinned}
     for one in world.traces:
@@ -230,7 +231,7 @@ def test_clearing(world: World, legacy: bool) -> None:
 
 
 def test_the_recency_of_a_trace_is_that_of_what_it_needs() -> None:
-    """A large executable that was last used by itself a month ago stays for the trace that was used today."""
+    """A large executable that was last used by itself a month ago stays for a trace that was used today."""
     needed, other = entry(1, 1000, NOW - 30 * DAY), entry(2, 1000, NOW - 20 * DAY)
     world = world_of((trace(1), [program(1)], [needed]), others=(other,))
     decided = world.decide(Policy(max_bytes=1500))
@@ -239,7 +240,7 @@ def test_the_recency_of_a_trace_is_that_of_what_it_needs() -> None:
 
 
 def test_an_executable_of_two_traces_goes_with_the_last() -> None:
-    """As long as one of its traces stays, an executable does."""
+    """An executable stays as long as one of its traces stays."""
     shared = entry(1, 100, NOW - 30 * DAY)
     old, new = trace(1, used_ns=NOW - 20 * DAY), trace(2, used_ns=NOW - 10 * DAY)
     of_old, of_new = program(1, used_ns=NOW - 20 * DAY), program(2, used_ns=NOW - 10 * DAY)
@@ -250,7 +251,7 @@ def test_an_executable_of_two_traces_goes_with_the_last() -> None:
 
 
 def test_why_is_told() -> None:
-    """What goes with a trace, and what stays for one, is told with the trace's key."""
+    """Entries that go or stay with a trace have the trace's key."""
     needed = entry(1, 1000, NOW - 30 * DAY)
     mine, other = trace(1, pinned=True), trace(2)
     world = world_of((mine, [program(1)], [needed]), (other, [program(2)], []), others=(program(3),))
@@ -264,7 +265,7 @@ def test_why_is_told() -> None:
 
 @pytest.mark.parametrize("order", Order)
 def test_plans_of_many_linked_entries(order: Order) -> None:
-    """What the whole of 10,000 traces shares is looked at once for each link, not for each pair."""
+    """Entries that all of 10,000 traces share cost one step for each link, not for each pair."""
     shared = entry(0)
     world = world_of(*((trace(i), [program(i)], [shared, entry(i)]) for i in range(10_000)))
     decided = world.decide(Policy(max_entries=15_000, order=order))

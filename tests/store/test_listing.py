@@ -53,7 +53,9 @@ def test_links_to_directories(plain: Root, tmp_path: Path) -> None:
 
 
 def test_what_lies_beside_the_entries(plain: Root, beyond: Path) -> None:
-    """Legacy entries, XLA's sub-caches, orphaned sidecars, temporary and unknown files are told apart and measured."""
+    """Legacy entries, XLA's sub-caches, orphaned sidecars, temporary and unknown files are distinguished and
+    measured.
+    """
     add(plain.path, key(1), 10, used_ns=NOW)
     (plain.path / digits(2)).write_bytes(executable(2, Codec.ZLIB))
     (plain.path / key(3)).write_bytes(executable(3))
@@ -92,7 +94,7 @@ def test_what_lies_beside_the_entries(plain: Root, beyond: Path) -> None:
 def test_what_is_no_regular_file(
     plain: Root, beyond: Path, name: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is never followed, opened or entered: it is listed as unknown and counts no bytes."""
+    """A link, directory or FIFO is never followed, opened or entered; it is listed as unknown, with no bytes."""
     if (name, what) == (AUTOTUNE, "directory"):
         pytest.skip("which is what it should be")
     monkeypatch.chdir(plain.path)
@@ -256,7 +258,7 @@ def contents(listing: Listing) -> tuple[object, ...]:
 
 
 def test_a_snapshot_changes_no_number(plain: Root, memory: Memory, chance: random.Random) -> None:
-    """Whatever happened to entries, sidecars and names in between, reading with a snapshot is reading without."""
+    """Whatever happens to entries, sidecars and names, reading with a snapshot gives the same as without."""
     world = World(plain.path, chance)
     for _ in range(500):
         for _ in range(chance.randrange(3)):
@@ -267,7 +269,7 @@ def test_a_snapshot_changes_no_number(plain: Root, memory: Memory, chance: rando
 
 
 def test_an_unchanged_directory_is_not_read_again(plain: Root, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a snapshot and the directory's old time, neither names nor entries are looked at, only sidecars."""
+    """With a snapshot and an unchanged directory, only sidecars are read."""
     for i in range(5):
         add(plain.path, key(i), written_ns=NOW)
     os.utime(plain.path, ns=(NOW, NOW))
@@ -278,7 +280,7 @@ def test_an_unchanged_directory_is_not_read_again(plain: Root, memory: Memory, m
 
 
 def test_an_entry_that_comes_within_a_tick(plain: Root, memory: Memory) -> None:
-    """What is written right after a look is listed by the next one, though the directory's time may be the same."""
+    """An entry written right after a listing is in the next one, even if the directory's time is the same."""
     add(plain.path, key(1))
     then = plain.path.stat().st_mtime_ns
     assert [e.key for e in read_listing(Kind.EXECUTABLES, plain.path, memory).entries()] == [key(1)]

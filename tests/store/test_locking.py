@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +30,7 @@ with filelock.FileLock(sys.argv[1] + "/.lockfile"):
 
 
 def free(directory: Path) -> bool:
-    """Whether somebody else could take the lock now."""
+    """Return whether another process could take the lock now."""
     try:
         with filelock.FileLock(directory / ".lockfile", timeout=0):
             return True
@@ -38,14 +39,14 @@ def free(directory: Path) -> bool:
 
 
 def test_the_lock_is_jax_s(plain: Root) -> None:
-    """While we hold it JAX's own lock cannot be had, and afterwards it can."""
+    """While jcache holds the lock, JAX's lock cannot be taken; afterwards it can."""
     with locked(plain, KIND):
         assert not free(plain.path)
     assert free(plain.path)
 
 
 def test_an_error_lets_go_of_the_lock(plain: Root) -> None:
-    """However the block ends, the lock is free."""
+    """The lock is free after the block, even after an error."""
     with pytest.raises(ZeroDivisionError), locked(plain, KIND):
         _ = 1 // 0
     assert free(plain.path)
@@ -53,7 +54,7 @@ def test_an_error_lets_go_of_the_lock(plain: Root) -> None:
 
 @pytest.mark.parametrize("timeout", [0, 0.05])
 def test_a_held_lock_is_given_up(plain: Root, timeout: float) -> None:
-    """After the time-out it is `Locked`, exit code 11, and the message says who held it."""
+    """After the time-out, a held lock raises `Locked`, exit code 11, and the message names the holder."""
     with process(HOLD_LOCK, plain.path) as holder:
         with pytest.raises(Locked, match=r"try again later") as caught, locked(plain, KIND, timeout=timeout):
             pytest.fail("two held the lock at once")
@@ -63,7 +64,7 @@ def test_a_held_lock_is_given_up(plain: Root, timeout: float) -> None:
 
 
 def test_who_waits_says_so_once(plain: Root) -> None:
-    """After a second of waiting one sentence names the holder; then the lock is had as soon as it is free."""
+    """After a second of waiting, one sentence names the holder; the lock is then taken as soon as it is free."""
     said: list[str] = []
     with process(HOLD_LOCK, plain.path) as holder:
 
@@ -82,7 +83,7 @@ def test_who_waits_says_so_once(plain: Root) -> None:
 
 
 def test_a_lock_that_is_had_at_once_says_nothing(plain: Root) -> None:
-    """Nobody is told of a wait that there is not."""
+    """A lock that is free causes no message."""
     with locked(plain, KIND, waiting=pytest.fail):
         pass
 
@@ -105,8 +106,63 @@ def test_what_is_no_lock_is_refused(plain: Root, beyond: Path, what: str) -> Non
         pytest.fail("there is no lock to hold")
 
 
+@pytest.fixture
+def backed_up(plain: Root) -> Path:
+    """The other name that a backup of hard links gives the lock file of a root."""
+    (plain.path / ".lockfile").touch(mode=0o664)
+    backup = plain.path.with_name("backup")
+    os.link(plain.path / ".lockfile", backup)
+    return backup
+
+
+def test_a_lock_with_other_names_gets_a_file_of_its_own(plain: Root, backed_up: Path) -> None:
+    """A backup of hard links stays as it is, and has no part in the lock any more."""
+    before = backed_up.stat()
+    with locked(plain, KIND, timeout=LIMIT_S):
+        assert not free(plain.path) and not os.path.samefile(backed_up, plain.path / ".lockfile")
+        assert (plain.path / ".lockfile").stat().st_mode == before.st_mode
+    after = backed_up.stat()
+    assert (after.st_mode, after.st_size, after.st_mtime_ns) == (before.st_mode, 0, before.st_mtime_ns)
+    assert after.st_nlink == 1 and os.listdir(plain.path) in ([".lockfile"], [])  # some versions of filelock remove it
+
+
+def test_a_lock_with_other_names_that_is_held_stays(plain: Root, backed_up: Path) -> None:
+    """Whoever holds it goes on holding the only lock: nobody else has it, by another file, in the meantime."""
+    with process(HOLD_LOCK, plain.path):
+        with pytest.raises(Locked, match="other names"), locked(plain, KIND, timeout=0.05):
+            pytest.fail("two held the lock at once")
+        assert os.path.samefile(backed_up, plain.path / ".lockfile")
+
+
+def test_one_alone_holds_a_lock_that_is_replaced(plain: Root, backed_up: Path) -> None:
+    """Several who find the shared file at once have one lock in the end, and hold it in turn."""
+    holders: list[int] = []
+    most: list[int] = []
+
+    def hold() -> None:
+        with locked(plain, KIND, timeout=LIMIT_S):
+            holders.append(1)
+            most.append(len(holders))
+            time.sleep(0.01)
+            holders.pop()
+
+    threads = [threading.Thread(target=hold) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 8 and backed_up.stat().st_nlink == 1
+
+
+def test_a_file_with_other_names_is_no_lock(plain: Root, beyond: Path) -> None:
+    """What holds bytes is somebody's, and is left alone."""
+    os.link(beyond / "precious", plain.path / ".lockfile")
+    with pytest.raises(CannotWrite, match="something else"), locked(plain, KIND, timeout=0.1):
+        pytest.fail("there is no lock to hold")
+
+
 def test_a_directory_that_is_gone(tmp_path: Path) -> None:
-    """What is not there cannot be locked, and is not made."""
+    """A missing directory cannot be locked, and is not made."""
     with (
         pytest.raises(CannotWrite, match="Cannot lock"),
         locked(Root(tmp_path / "gone", plain=True), KIND, timeout=0.1),
@@ -116,7 +172,7 @@ def test_a_directory_that_is_gone(tmp_path: Path) -> None:
 
 
 def test_batches_do_every_step_once_under_the_lock(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All steps are done, in their order, each with the lock held."""
+    """All steps are done in order, each with the lock held."""
     done: list[int] = []
 
     def steps() -> Iterator[None]:
@@ -133,7 +189,7 @@ def test_batches_do_every_step_once_under_the_lock(plain: Root, monkeypatch: pyt
 
 
 def test_the_lock_is_let_go_every_so_often(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is held for 0.1 s or one step, and then free for twice the 50 ms after which filelock looks again."""
+    """The lock is held for 0.1 s or one step, and then free for twice filelock's polling interval of 50 ms."""
     hands = StoppedClock(monkeypatch)
     held: list[list[float]] = [[]]
     steps_of = [0.002] * 60 + [0.25, 0.25] + [0.04] * 4
@@ -157,7 +213,7 @@ def test_the_lock_is_let_go_every_so_often(plain: Root, monkeypatch: pytest.Monk
 
 
 def test_others_get_a_turn_between_batches(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for the lock has it before a long removal is over."""
+    """A process that waits for the lock gets it before a long removal ends."""
     had_it = threading.Event()
     monkeypatch.setattr(clock, "sleep", lambda _: had_it.wait(LIMIT_S))  # between two batches
     with process(TAKE_TURNS, plain.path) as other:
@@ -192,12 +248,12 @@ def test_a_step_that_fails_ends_the_batches(plain: Root) -> None:
 
 
 def test_no_steps_take_the_lock_once(plain: Root) -> None:
-    """Nothing to do is done at once."""
+    """Without steps, the function returns at once."""
     in_batches(plain, KIND, iter(()))
     assert free(plain.path)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, 10.0), ("30s", 30.0), ("1.5", 1.5), ("2min", 120.0)])
 def test_the_time_to_wait_for_a_lock(text: str | None, seconds: float) -> None:
-    """It is 10 s, or what `$JCACHE_LOCK_TIMEOUT` says: an age, or a number of seconds."""
+    """The time limit is 10 s, or `$JCACHE_LOCK_TIMEOUT` as an age or a number of seconds."""
     assert timeout_in({} if text is None else {"JCACHE_LOCK_TIMEOUT": text}) == seconds

@@ -33,7 +33,9 @@ def test_it_knows_what_was_there(plain: Root, occupancy: Occupancy) -> None:
 
 
 def test_every_change_by_others_is_seen(plain: Root, occupancy: Occupancy) -> None:
-    """However soon after our own, and also while we read; what we do ourselves is none."""
+    """Every change by other processes is noticed, even right after a change of this one or during a read; own
+    changes are not.
+    """
     for i in range(100):
         assert not occupancy.undisturbed
         occupancy.refresh()
@@ -46,14 +48,14 @@ def test_every_change_by_others_is_seen(plain: Root, occupancy: Occupancy) -> No
 
 
 def test_what_is_known_can_be_given_up(plain: Root, occupancy: Occupancy) -> None:
-    """After a failure nothing is taken for known."""
+    """After a failure, the index is read again."""
     occupancy.refresh()
     occupancy.forget()
     assert not occupancy.undisturbed
 
 
 def test_missing_sidecars_are_made(plain: Root, occupancy: Occupancy) -> None:
-    """From the files' times; where something else has the name, it is left."""
+    """Missing sidecars get the files' times; another file of that name stays."""
     for i in range(3):
         add(plain.path, key(i), 10, written_ns=NOW + i)
     (plain.path / f"{key(1)}-atime").mkdir()
@@ -64,7 +66,9 @@ def test_missing_sidecars_are_made(plain: Root, occupancy: Occupancy) -> None:
 
 
 def test_victims_are_those_of_a_full_look(plain: Root, occupancy: Occupancy, chance: random.Random) -> None:
-    """Through puts, hits and evictions of ours, and hits of others, they are exactly the least recently used ones."""
+    """Through puts, hits and evictions of this and other processes, the victims are exactly the least
+    recently used entries.
+    """
     model: dict[str, int] = {}
     clock = NOW
     for i in range(10):

@@ -1,4 +1,4 @@
-"""Plans that are executed, sidecars that are made, XLA's sub-caches that are removed."""
+"""Maintenance executes plans, makes sidecars, and removes XLA's sub-caches."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ from tests.helpers.stores import EXECUTABLES, pin, shelf
 
 
 def test_pruning_a_disk_that_has_room_for_no_file(tmp_path: Path) -> None:
-    """Where neither lock, ledger nor pins can be made, the first removals make the room for them."""
+    """If no lock, ledger or pins can be made on a full disk, the first removals make room for them."""
     place = tmp_path / "small"
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=12", "tmpfs", str(place)]
@@ -47,7 +47,7 @@ def test_pruning_a_disk_that_has_room_for_no_file(tmp_path: Path) -> None:
 
 
 def test_executing_a_plan(plain: Root, beyond: Path) -> None:
-    """What the plan says goes, sidecars too, the exact bytes are told, and planning again finds nothing."""
+    """Executing a plan removes its victims with sidecars, returns the exact bytes, and leaves nothing to plan."""
     for i in range(6):
         add(plain.path, key(i), 100 + i, used_ns=NOW + i)
     (plain.path / digits(7)).write_bytes(executable())
@@ -69,7 +69,7 @@ def test_executing_a_plan(plain: Root, beyond: Path) -> None:
 
 
 def test_what_others_did_since_the_plan(plain: Root) -> None:
-    """Victims used or pinned meanwhile stay, victims that are gone are no failure and free nothing."""
+    """Victims that were used or pinned after the plan stay; those that are gone are no failure and free nothing."""
     for i in range(5):
         add(plain.path, key(i), 100, used_ns=NOW + i)
     with Store(plain) as store:
@@ -89,7 +89,7 @@ def test_what_others_did_since_the_plan(plain: Root) -> None:
 
 
 def test_what_names_others_goes_first(plain: Root) -> None:
-    """Traces go before executables, so that whoever is killed in between leaves no trace that lacks its executable."""
+    """Traces go before executables, so that a killed process leaves no trace without its executable."""
     gone: list[Kind] = []
 
     def progress(victims: Sequence[Verdict]) -> Iterator[Verdict]:
@@ -105,7 +105,7 @@ def test_what_names_others_goes_first(plain: Root) -> None:
 
 
 def test_a_held_lock_stops_a_plan(plain: Root) -> None:
-    """Nothing is removed without the directory's lock."""
+    """Without the directory's lock, nothing is removed."""
     add(plain.path, key(1), used_ns=NOW)
     with process(HOLD_LOCK, plain.path), Store(plain, lock_timeout=0.05) as store:
         with pytest.raises(Locked):
@@ -114,7 +114,7 @@ def test_a_held_lock_stops_a_plan(plain: Root) -> None:
 
 
 def test_clearing_does_not_ask_for_use(plain: Root) -> None:
-    """Who clears wants all of it gone; what was pinned since stays even so."""
+    """Clearing removes entries that were used since the plan, but not those that were pinned since."""
     for i in range(3):
         add(plain.path, key(i), 100, used_ns=NOW)
     with Store(plain) as store:
@@ -126,7 +126,7 @@ def test_clearing_does_not_ask_for_use(plain: Root) -> None:
 
 
 def test_a_pinned_entry_can_be_removed_by_name(plain: Root) -> None:
-    """`remove` does what it is told; only prune and clear spare pinned entries."""
+    """`remove` removes pinned entries; only prune and clear spare them."""
     add(plain.path, key(1))
     pin(plain, key(1))
     with Store(plain) as store:
@@ -135,7 +135,7 @@ def test_a_pinned_entry_can_be_removed_by_name(plain: Root) -> None:
 
 
 def test_pins_that_cannot_be_known(plain: Root) -> None:
-    """As long as a later jcache may have pinned something, nothing is removed."""
+    """While a later jcache may have pinned entries, nothing is removed."""
     import sqlite3
 
     add(plain.path, key(1))
@@ -150,7 +150,7 @@ def test_pins_that_cannot_be_known(plain: Root) -> None:
 
 
 def test_pins_in_a_busy_ledger(plain: Root) -> None:
-    """A ledger that another process keeps locked still says what is pinned."""
+    """Pins in a ledger that another process locks are still known."""
     from tests.store.test_sqlite import HOLD
 
     for i in range(2):
@@ -167,7 +167,7 @@ def test_pins_in_a_busy_ledger(plain: Root) -> None:
 
 
 def test_a_plan_for_an_absent_directory(native: Root) -> None:
-    """Where a directory is gone by now it is not made again."""
+    """A directory that has been removed since the plan is not made again."""
     (native.path / "executables").rmdir()
     with Store(native) as store:
         assert store.maintenance.execute(Plan()).removed == []
@@ -180,7 +180,7 @@ def test_a_plan_for_an_absent_directory(native: Root) -> None:
 
 
 def test_a_directory_that_is_a_link_is_not_followed(plain: Root, beyond: Path, tmp_path: Path) -> None:
-    """What traces-v1 points to lies outside of the root."""
+    """If traces-v1 is a link, its target is no part of the root."""
     elsewhere = tmp_path / "elsewhere"
     add(elsewhere, key(1))
     before = tree(elsewhere)
@@ -194,7 +194,7 @@ def test_a_directory_that_is_a_link_is_not_followed(plain: Root, beyond: Path, t
 
 
 def test_what_is_kept_gets_its_sidecar(plain: Root) -> None:
-    """After a plan was executed a bounded JAX <= 0.11.1 can go on."""
+    """After a plan was executed, a bounded JAX <= 0.11.1 works."""
     for i in range(4):
         add(plain.path, key(i), written_ns=NOW + i)
     with Store(plain) as store:
@@ -220,7 +220,7 @@ def test_adopting(plain: Root) -> None:
 
 
 def test_a_sidecar_that_comes_during_adopting_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a bounded JAX has written between the look and the lock does not give way to an older time."""
+    """A sidecar that a bounded JAX wrote during the adopting keeps its later time."""
     add(store.root.path, key(1), written_ns=NOW)
     real = store.locks.in_batches
 
@@ -245,7 +245,7 @@ def test_adopting_records_what_is_final(store: Store) -> None:
 
 @pytest.mark.jax
 def test_a_bounded_jax_goes_on_after_adopting(plain: Root) -> None:
-    """Over an unbounded cache JAX <= 0.11.1 fails every bounded put; once it is adopted, none."""
+    """Over an unbounded cache, every bounded put of JAX <= 0.11.1 fails; after adopting, none does."""
     import jax
     from jax._src.lru_cache import LRUCache
 
@@ -262,7 +262,7 @@ def test_a_bounded_jax_goes_on_after_adopting(plain: Root) -> None:
 
 
 def test_xla_s_sub_caches(plain: Root, beyond: Path) -> None:
-    """Both are removed with all below them, links in them as links; a link in their place is left."""
+    """Both sub-caches are removed with everything in them, links as links; a link in their place stays."""
     autotune = plain.path / "xla_gpu_per_fusion_autotune_cache_dir"
     (autotune / "a").mkdir(parents=True)
     (autotune / "a" / "b.pb").write_bytes(b"12345")

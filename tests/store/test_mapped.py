@@ -1,4 +1,4 @@
-"""Envelopes opened for use: verified, mapped where that is safe, and never followed where they lead elsewhere."""
+"""Envelopes opened for use: verified, mapped if that is safe, and never through links."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def test_payloads_are_opened(tmp_path: Path, payload: bytes, codec: Codec) -> No
 
 
 def test_mapped_files_may_go(tmp_path: Path) -> None:
-    """What is mapped stays when the file is removed, replaced or the descriptors are used up."""
+    """A mapped envelope stays readable when its file is removed or replaced, or descriptors run out."""
     path, other = tmp_path / "entry", tmp_path / "other"
     path.write_bytes(sealed(LARGE))
     other.write_bytes(sealed(b"another"))
@@ -62,7 +62,7 @@ def test_only_local_files_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is mapped")
 def test_the_file_system_is_asked(tmp_path: Path) -> None:
-    """The type of the file system, as `stat -f` tells it, decides."""
+    """The type of the file system, as in `stat -f`, decides about mapping."""
     kind = int(subprocess.run(["stat", "-f", "-c", "%t", tmp_path], capture_output=True, check=True).stdout, 16)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
@@ -96,7 +96,7 @@ def test_damage_is_found(tmp_path: Path, size: int) -> None:
 
 
 def test_only_regular_files_are_opened(tmp_path: Path) -> None:
-    """A link, a pipe and a directory are refused without waiting, a missing file as what it is."""
+    """A link, a pipe and a directory are refused without waiting, and a missing file is reported as missing."""
     (tmp_path / "entry").write_bytes(sealed(b"x"))
     (tmp_path / "link").symlink_to(tmp_path / "entry")
     os.mkfifo(tmp_path / "pipe")

@@ -1,4 +1,4 @@
-"""Pins are files that outlive the ledger; while it is not known what is pinned, nothing is removed."""
+"""Pins are files that outlive the ledger; while pins are unknown, nothing is removed."""
 
 import os
 import random
@@ -53,7 +53,7 @@ def test_what_is_pinned_is_known(plain: Root, pins: Pins) -> None:
 
 
 def test_pins_of_a_ledger_are_copied(plain: Root, pins: Pins) -> None:
-    """Once they are seen by what writes, and then all of them; to know them changes nothing."""
+    """The first writer copies all pins of an old ledger; reading them changes nothing."""
     pin_as_of_old(plain, *NAMES)
     before = tree(plain.path)
     assert pins.known() == pins.known(sure=True) == NAMES
@@ -79,7 +79,7 @@ def test_whoever_writes_copies_them(plain: Root, act: str) -> None:
 
 
 def test_unpinning_what_the_ledger_still_holds(plain: Root, pins: Pins) -> None:
-    """An older jcache may pin in the ledger again; unpinning reaches that, too."""
+    """Unpinning also removes pins that an older jcache wrote into the ledger."""
     pins.add(NAMES)
     Ledger(plain.ledger).record([Known(EXECUTABLES, key(5), pinned_ns=NOW)])
     assert pins.known() == NAMES | {(EXECUTABLES, key(5))}
@@ -88,7 +88,7 @@ def test_unpinning_what_the_ledger_still_holds(plain: Root, pins: Pins) -> None:
 
 
 def test_a_ledger_that_never_held_pins_loses_none(plain: Root, pins: Pins) -> None:
-    """Whoever makes one makes the directory of pins as well: its damage hinders nothing."""
+    """A new ledger comes with a directory of pins, so its later damage makes no pin unknown."""
     add(plain.path, key(1))
     Ledger(plain.ledger).record([Known(EXECUTABLES, key(1), seconds=1.0)])
     plain.ledger.write_bytes(b"damaged" * 1000)
@@ -119,7 +119,7 @@ def remove_by_put(root: Root) -> None:
 def test_nothing_is_removed_while_pins_are_not_known(
     plain: Root, pins: Pins, remove: Callable[[Root], None], aside: bool
 ) -> None:
-    """Whoever set the ledger aside, and however often it is tried; until the pins are named or given up."""
+    """Nothing is removed, however often it is tried, until the pins are named or given up."""
     for number in range(3):
         add(plain.path, key(number), 300, used_ns=NOW)
     pin_as_of_old(plain, (EXECUTABLES, key(1)))
@@ -142,7 +142,7 @@ def test_nothing_is_removed_while_pins_are_not_known(
 
 
 def test_a_put_that_needs_no_room_is_stored(plain: Root) -> None:
-    """Nothing is evicted for it, so that it does not matter what is pinned."""
+    """A put that evicts nothing works even if pins are unknown."""
     pin_as_of_old(plain, (EXECUTABLES, key(1)))
     plain.ledger.write_bytes(b"damaged" * 1000)
     with Store(plain, max_bytes=1000) as store:
@@ -150,7 +150,7 @@ def test_a_put_that_needs_no_room_is_stored(plain: Root) -> None:
 
 
 def test_pins_that_cannot_be_read_or_written(plain: Root, pins: Pins, beyond: Path) -> None:
-    """What is no directory, or leads elsewhere, is one sentence, and nothing is removed."""
+    """A file or a link in the place of the pins is reported in one sentence, and nothing is removed."""
     plain.pins.mkdir(parents=True)
     for what in ("file", "link"):
         shutil.rmtree(plain.pins) if plain.pins.is_dir() else plain.pins.unlink()
@@ -162,7 +162,7 @@ def test_pins_that_cannot_be_read_or_written(plain: Root, pins: Pins, beyond: Pa
 
 
 def damaged(ledger: Path, chance: random.Random) -> str:
-    """Damages a file in one way of many; returns which."""
+    """Damage a file in one of many ways; return which."""
     data = bytearray(ledger.read_bytes())
     what = chance.choice(["flip", "flips", "page", "cut", "empty", "zeros", "text", "random"])
     start = chance.randrange(len(data))
@@ -186,7 +186,7 @@ def damaged(ledger: Path, chance: random.Random) -> str:
 
 @pytest.mark.parametrize("of_old", [False, True], ids=["pins as files", "pins in the ledger"])
 def test_no_damage_to_the_ledger_loses_a_pin(tmp_path: Path, chance: random.Random, of_old: bool, full: bool) -> None:
-    """After any of it, the pinned entry outlives prune, clear, a program and prune again."""
+    """After any damage to the ledger, a pinned entry survives prune, clear, a program and another prune."""
     refused = tried = 0
     for number in range(DAMAGES_FULL if full else DAMAGES):
         root = Root(tmp_path / str(number), plain=True)
@@ -213,7 +213,7 @@ def test_no_damage_to_the_ledger_loses_a_pin(tmp_path: Path, chance: random.Rand
 
 
 def test_a_killed_copy_leaves_the_pins_in_the_ledger(plain: Root, pins: Pins, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The directory appears with all of them in it, or not at all."""
+    """After a kill, the directory of pins holds all of them or does not exist."""
     pin_as_of_old(plain, *NAMES)
 
     def refuse(*_: object, **__: object) -> None:

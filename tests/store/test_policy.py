@@ -1,4 +1,4 @@
-"""Criteria of an eviction, and what follows from them."""
+"""A policy holds the criteria of an eviction."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where damaged entries go, and come back from."""
+"""Quarantine: damaged entries are moved there, and restored."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def place(plain: Root) -> Quarantine:
 
 
 def finding(root: Root, number: int = 1, kind: Kind = KIND, *, used_ns: int | None = OLD) -> Finding:
-    """A torn entry of long ago in the root, and what was found."""
+    """Return the finding of an old torn entry in the root."""
     path = add(root.directory(kind), key(number), TORN, used_ns=used_ns, written_ns=OLD)
     stamp = Stamp(len(TORN), OLD, path.stat().st_ino)
     return Finding(
@@ -41,7 +41,7 @@ def finding(root: Root, number: int = 1, kind: Kind = KIND, *, used_ns: int | No
 
 
 def test_what_is_taken_is_renamed_and_recorded(plain: Root, place: Quarantine) -> None:
-    """The very file lies there, its sidecar is gone, and the record says which, why, since when and of what use."""
+    """The file itself is moved, its sidecar is removed, and the record has key, reason, times and last use."""
     found = finding(plain)
     inode = found.path.stat().st_ino
     record = place.take(found, NOW)
@@ -56,7 +56,7 @@ def test_what_is_taken_is_renamed_and_recorded(plain: Root, place: Quarantine) -
 
 
 def test_one_key_may_be_there_more_than_once(plain: Root, place: Quarantine) -> None:
-    """Each time an entry is damaged anew it is kept beside the ones before, the oldest first."""
+    """Several damaged entries of one key are kept side by side, the oldest first."""
     records = [place.take(finding(plain), NOW + i) for i in range(3)]
     assert place.records() == records and len({record.id for record in records}) == 3
 
@@ -78,7 +78,7 @@ def test_what_is_restored_is_as_it_was(plain: Root, place: Quarantine, kind: Kin
 
 
 def test_an_entry_written_anew_is_not_overwritten(plain: Root, place: Quarantine) -> None:
-    """If JAX has written the key again, restoring is refused with the command that removes the old one."""
+    """If JAX has written the key again, restoring is refused with the command that drops the old entry."""
     record = place.take(finding(plain), NOW)
     path = add(plain.path, key(1), executable())
     with pytest.raises(JcacheError, match=f"written anew: `jcache quarantine drop {record.id} --root "):
@@ -87,14 +87,14 @@ def test_an_entry_written_anew_is_not_overwritten(plain: Root, place: Quarantine
 
 
 def test_dropping_is_for_good(plain: Root, place: Quarantine) -> None:
-    """The bytes that it freed are told."""
+    """Dropping removes an entry for good and returns the freed bytes."""
     record = place.take(finding(plain), NOW)
     assert place.drop(record) == len(TORN)
     assert place.records() == [] and os.listdir(plain.quarantine) == []
 
 
 def test_a_directory_can_be_taken_restored_and_dropped(plain: Root, place: Quarantine) -> None:
-    """What has a sidecar's name and is a directory goes there with all below it, and comes back."""
+    """A directory with a sidecar's name is moved with its content, and can be restored."""
     path = plain.path / f"{key(1)}-atime"
     (path / "below").mkdir(parents=True)
     (path / "below" / "precious").write_text("kept")
@@ -106,7 +106,7 @@ def test_a_directory_can_be_taken_restored_and_dropped(plain: Root, place: Quara
 
 
 def test_what_cannot_be_moved_leaves_no_record(plain: Root, place: Quarantine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If renaming fails nothing has changed."""
+    """If the rename fails, nothing has changed."""
     found = finding(plain)
 
     def refuse(*_: object, **_directories: int) -> None:
@@ -141,7 +141,7 @@ def three(plain: Root, place: Quarantine) -> list[Record]:
 
 
 def test_finding_by_id_and_key(place: Quarantine, three: list[Record]) -> None:
-    """A whole id or key, or an unambiguous beginning of one."""
+    """A whole id or key, or an unambiguous prefix of one, finds the entry."""
     for record in three:
         assert place.find(record.id) == place.find(record.id[:-2]) == record
     assert place.find(key(2)) == place.find(key(2)[:-50]) == three[2]
@@ -149,7 +149,7 @@ def test_finding_by_id_and_key(place: Quarantine, three: list[Record]) -> None:
 
 @pytest.mark.parametrize("text", ["nothing", "", "*"])
 def test_what_stands_for_nothing(place: Quarantine, three: list[Record], text: str) -> None:
-    """It is refused with the command that lists what is there."""
+    """An id or key without an entry is refused with the command that lists the quarantine."""
     with pytest.raises(UnknownKey, match="jcache quarantine list"):
         place.find(text)
 
@@ -171,7 +171,7 @@ def test_what_crashes_left_is_swept(plain: Root, place: Quarantine, three: list[
 
 
 def test_unknown_files_are_not_swept(plain: Root, place: Quarantine) -> None:
-    """What somebody else has put there is not ours to remove."""
+    """Files of other programs in quarantine are not removed."""
     plain.quarantine.mkdir(parents=True)
     (plain.quarantine / "notes.txt").write_text("mine")
     place.sweep(time.time_ns() + DAY)
@@ -179,12 +179,12 @@ def test_unknown_files_are_not_swept(plain: Root, place: Quarantine) -> None:
 
 
 def test_no_quarantine_is_an_empty_one(place: Quarantine) -> None:
-    """Nothing is made by looking."""
+    """A missing quarantine is empty, and reading does not make it."""
     assert place.records() == [] and place.sweep(NOW) == 0
 
 
 def changed(root: Root) -> Path:
-    """An entry that was verified, and changed afterwards in a way that only its digest tells."""
+    """Return an entry that was verified, and then changed so that only its digest tells."""
     path = add(root.directory(KIND), key(1), executable(5), used_ns=OLD, written_ns=OLD)
     with Store(root) as store:
         assert verify(store, VerifyRequest()).findings == []
@@ -214,7 +214,7 @@ def test_a_changed_entry_that_is_restored_is_found_again(plain: Root, place: Qua
 
 
 def test_a_torn_entry_that_is_restored_is_found_again(plain: Root, place: Quarantine) -> None:
-    """Where no digest is on record, the checks of its bytes find it."""
+    """Without a recorded digest, a restored torn entry is found by the checks of its bytes."""
     found = finding(plain)
     with Store(plain) as store:
         store.maintenance.restore(place, place.take(found, NOW))
@@ -222,7 +222,7 @@ def test_a_torn_entry_that_is_restored_is_found_again(plain: Root, place: Quaran
 
 
 def test_entries_that_change_places_keep_what_is_known_of_them(plain: Root, place: Quarantine) -> None:
-    """A changed entry that nobody has looked at since, replaced and restored, is found; the sound one is sound."""
+    """A changed entry that was replaced and restored before any check is found, and the sound one is sound."""
     path, sound = changed(plain), executable(7)
     with Store(plain) as store:
         place.keep(path, KIND, key(1), store.ledger.known(KIND, [key(1)])[key(1)])
@@ -240,7 +240,7 @@ def test_entries_that_change_places_keep_what_is_known_of_them(plain: Root, plac
 
 
 def test_a_restore_that_is_refused_changes_nothing_on_record(plain: Root, place: Quarantine) -> None:
-    """The ledger says of the entry that is there just what it said before: its digest, hits and pins."""
+    """After a refused restore, the ledger's facts on the existing entry are unchanged: its digest, hits and pins."""
     record = place.take(finding(plain), NOW)
     add(plain.directory(KIND), key(1), executable(7), used_ns=OLD, written_ns=OLD)
     with Store(plain) as store:

@@ -24,7 +24,7 @@ def place(plain: Root) -> Quarantine:
 
 
 def finding(root: Root, number: int = 1, kind: Kind = KIND, *, used_ns: int | None = OLD) -> Finding:
-    """A torn entry of long ago in the root, and what was found."""
+    """Return the finding of an old torn entry in the root."""
     path = add(root.directory(kind), key(number), TORN, used_ns=used_ns, written_ns=OLD)
     stamp = Stamp(len(TORN), OLD, path.stat().st_ino)
     return Finding(
@@ -40,7 +40,7 @@ def three(plain: Root, place: Quarantine) -> list[Record]:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema_version": 2}', '{"schema_version": 1, "id": 5}'])
 def test_a_damaged_record_is_passed_over(plain: Root, place: Quarantine, three: list[Record], text: str) -> None:
-    """The others are listed, and neither its file nor the record is swept away: somebody may still make sense of it."""
+    """A damaged record is skipped in the list, and neither it nor its file is swept away."""
     path = plain.quarantine / f"{three[0].id}.json"
     path.write_text(text)
     assert place.records() == three[1:]
@@ -49,7 +49,7 @@ def test_a_damaged_record_is_passed_over(plain: Root, place: Quarantine, three: 
 
 
 def test_a_record_cannot_point_elsewhere(plain: Root, place: Quarantine, beyond: Path, three: list[Record]) -> None:
-    """Neither its id nor its file's name may lead out of the quarantine and the directory."""
+    """Neither a record's id nor its file's name may lead out of the quarantine and the directory."""
     path = plain.quarantine / f"{three[0].id}.json"
     for name, value in (("file_name", "../beyond/precious"), ("id", "../../../beyond/x"), ("key", 7), ("kind", "x")):
         path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
@@ -57,7 +57,7 @@ def test_a_record_cannot_point_elsewhere(plain: Root, place: Quarantine, beyond:
 
 
 def test_records_of_odd_values_are_passed_over(plain: Root, place: Quarantine) -> None:
-    """A record is input: what is no text or time in it, or leads elsewhere, is no record, and hinders no other one."""
+    """A record with wrong types, or one that leads elsewhere, is skipped, and the others are read."""
     good, other = place.take(finding(plain), NOW), place.take(finding(plain, number=2), NOW)
     path = plain.quarantine / f"{other.id}.json"
     whole = json.loads(path.read_text())

@@ -27,7 +27,7 @@ def run(root: Root, *victims: Verdict, pins: set[tuple[Kind, str]] | None = None
 
 
 def test_the_entry_goes_before_its_sidecar(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At no moment is there an entry without its sidecar, which would stop a bounded JAX."""
+    """No entry is ever without its sidecar during a removal, since that would stop a bounded JAX."""
     add(plain.path, key(1), used_ns=NOW)
     order: list[str] = []
     real = files.remove
@@ -52,7 +52,7 @@ def test_a_legacy_entry_has_no_sidecar(plain: Root) -> None:
 
 
 def test_what_is_already_gone(plain: Root) -> None:
-    """Is told apart from an empty entry; a sidecar that was left goes too."""
+    """A missing entry is distinguished from an empty one, and its leftover sidecar is removed."""
     (plain.path / f"{key(1)}-atime").write_bytes(b"12345678")
     add(plain.path, key(2), 0)
     removal = run(plain, *(Verdict(listed(i), Reason.CLEARED) for i in (1, 2)))
@@ -63,7 +63,7 @@ def test_what_is_already_gone(plain: Root) -> None:
 
 
 def test_a_sidecar_that_is_no_file(plain: Root) -> None:
-    """The entry is removed all the same."""
+    """If the sidecar is a directory, the entry is still removed."""
     add(plain.path, key(1))
     (plain.path / f"{key(1)}-atime").mkdir()
     removal = run(plain, Verdict(listed(1), Reason.SPACE))
@@ -73,10 +73,10 @@ def test_a_sidecar_that_is_no_file(plain: Root) -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 def test_use_since_the_plan_saves_an_entry(plain: Root, reason: Reason) -> None:
-    """Unless it is cleared, or legacy: no later JAX uses that."""
+    """Unless it is cleared or named, or legacy: no later JAX uses that."""
     add(plain.path, key(1), used_ns=NOW + 1)
     removal = run(plain, Verdict(listed(1), reason))
-    saved = reason not in (Reason.CLEARED, Reason.LEGACY)
+    saved = reason not in (Reason.CLEARED, Reason.LEGACY, Reason.NAMED)
     assert [v.reason for v in removal.kept] == ([Reason.USED_MEANWHILE] if saved else [])
     assert (plain.path / f"{key(1)}-cache").exists() is saved
 
@@ -89,7 +89,7 @@ def test_a_damaged_sidecar_is_no_use(plain: Root) -> None:
 
 
 def test_a_pin_since_the_plan_saves_an_entry(plain: Root) -> None:
-    """Only for the kind that was pinned, and not from one who knew."""
+    """A pin made after the plan saves an entry of that kind, unless the plan knew the pin."""
     for i in (1, 2, 3):
         add(plain.path, key(i), used_ns=NOW)
     pins = {(Kind.EXECUTABLES, key(1)), (Kind.TRACES, key(2)), (Kind.EXECUTABLES, key(3))}
@@ -100,7 +100,7 @@ def test_a_pin_since_the_plan_saves_an_entry(plain: Root) -> None:
 
 @pytest.mark.parametrize("spared_by", ["use", "pin", "failure", "nothing"])
 def test_what_goes_with_a_trace_stays_with_it(plain: Root, monkeypatch: pytest.MonkeyPatch, spared_by: str) -> None:
-    """Where the trace is used or pinned since the plan, or cannot be removed, its program stays as well."""
+    """If a trace was used or pinned after the plan, or cannot be removed, its program stays as well."""
     for i in (1, 2):
         add(plain.path, key(i), used_ns=NOW + (spared_by == "use" and i == 1))
     if spared_by == "failure":
@@ -114,7 +114,7 @@ def test_what_goes_with_a_trace_stays_with_it(plain: Root, monkeypatch: pytest.M
 
 
 def test_what_cannot_be_removed_is_told(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the reason, and the others go on."""
+    """Each failure has its reason, and the other entries are removed."""
     for i in (1, 2):
         add(plain.path, key(i), used_ns=NOW)
     real = os.unlink
@@ -142,7 +142,7 @@ def test_what_is_foreseen_is_what_is_removed(plain: Root) -> None:
 
 
 def test_the_size_of_xla_s_sub_caches_is_what_is_removed(plain: Root, beyond: Path) -> None:
-    """Both of them, directories with all below; a link is neither counted nor removed."""
+    """XLA's two sub-caches count with everything in them; a link is neither counted nor removed."""
     assert xla_size(plain) == 0
     (plain.path / "xla_gpu_per_fusion_autotune_cache_dir" / "a").mkdir(parents=True)
     (plain.path / "xla_gpu_per_fusion_autotune_cache_dir" / "a" / "x.pb").write_bytes(b"12345")
@@ -154,7 +154,7 @@ def test_the_size_of_xla_s_sub_caches_is_what_is_removed(plain: Root, beyond: Pa
 
 
 def test_sidecars_that_a_killed_removal_has_left(plain: Root) -> None:
-    """They go with the next prune, but for those of entries, and young ones: the sidecar comes before its entry."""
+    """Sidecars that a killed removal left go with the next prune, except young ones: the sidecar precedes its entry."""
     add(plain.path, key(1), used_ns=NOW)
     for number in (2, 3):
         (plain.path / f"{key(number)}-atime").write_bytes(NOW.to_bytes(8, "little"))
@@ -165,7 +165,7 @@ def test_sidecars_that_a_killed_removal_has_left(plain: Root) -> None:
 
 
 def test_setting_aside_is_a_rename(plain: Root, beyond: Path) -> None:
-    """XLA's sub-caches leave their names at once; what is set aside is a temporary file to everybody else."""
+    """XLA's sub-caches are renamed at once; other programs take the renamed ones for temporary files."""
     (plain.path / "xla_gpu_per_fusion_autotune_cache_dir").mkdir()
     (plain.path / "xla_gpu_kernel_cache_file").symlink_to(beyond / "precious")
     with opened(plain, plain.path) as directory:

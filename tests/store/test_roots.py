@@ -1,4 +1,4 @@
-"""Which directory is meant, and whether it is a root."""
+"""The choice of the directory, and whether it is a root."""
 
 import os
 import shutil
@@ -50,14 +50,14 @@ def test_a_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_executables_of_a_root_stand_for_it(native: Root, plain: Root) -> None:
-    """JAX's directory in a root means the root; the same name elsewhere is a directory of its own."""
+    """The executables' directory of a root means the root; elsewhere, that name means the directory itself."""
     assert choose_path(str(native.path / "executables"), {}) == native.path
     assert choose_path(str(plain.path / "executables"), {}) == plain.path / "executables"
 
 
 @pytest.mark.parametrize("text", ["n" * 300, "n/" * 3000, "n" * 300 + "/executables"])
 def test_paths_beyond_the_limits_hold_no_cache(tmp_path: Path, text: str) -> None:
-    """A name or path too long for the system is no cache, neither to open nor to make."""
+    """A name or path that is too long for the system is no cache, neither to open nor to make."""
     path = choose_path(f"{tmp_path}/{text}", {})
     for make in (open_root, create_root):
         with pytest.raises((NoCacheHere, CannotWrite)):
@@ -94,7 +94,7 @@ def test_a_symbolic_link_to_a_root_is_one(plain: Root, tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("what", ["directory", "link"])
 def test_what_only_has_the_name_makes_no_root(tmp_path: Path, beyond: Path, name: str, what: str) -> None:
-    """Directories and links named like entries, and what others call the same, say nothing."""
+    """Directories and links named like entries, and foreign files of that name, make no root."""
     place = tmp_path / "place"
     place.mkdir()
     (place / name).mkdir() if what == "directory" else (place / name).symlink_to(beyond / "precious")
@@ -103,7 +103,7 @@ def test_what_only_has_the_name_makes_no_root(tmp_path: Path, beyond: Path, name
 
 
 def test_another_tools_tag_makes_no_root(tmp_path: Path) -> None:
-    """Many programs tag their caches."""
+    """The cache tag of another program makes no root."""
     (tmp_path / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n# This is cargo's.\n")
     (tmp_path / "debug").mkdir()
     with pytest.raises(NoCacheHere):
@@ -111,7 +111,7 @@ def test_another_tools_tag_makes_no_root(tmp_path: Path) -> None:
 
 
 def test_a_native_root_stays_one(native: Root) -> None:
-    """Without its executables it is still a root, as is one whose tag was lost."""
+    """A root without its executables, or without its tag, is still a root."""
     assert open_root(native.path) == native
     shutil.rmtree(native.path / "executables")
     assert open_root(native.path) == native == create_root(native.path)
@@ -125,7 +125,7 @@ BLOBS = [b"blob 12\0of git", b"etc/\0a tar", bytes(99), b"\0\0\0\x18ftyp a film"
 
 @pytest.mark.parametrize("data", [b"", b"GGUF, a model", *map(zlib.compress, BLOBS)])
 def test_blobs_of_others_make_no_root(tmp_path: Path, data: bytes) -> None:
-    """Model and image stores name their blobs by digests, as jax <= 0.4.30 did: content tells them from entries."""
+    """Blobs of model and image stores have names like entries of jax <= 0.4.30; their content tells them apart."""
     (tmp_path / digits(1)).write_bytes(data)
     (tmp_path / f"sha256-{digits(2)}").write_bytes(data)
     with pytest.raises(NoCacheHere):
@@ -133,14 +133,14 @@ def test_blobs_of_others_make_no_root(tmp_path: Path, data: bytes) -> None:
 
 
 def test_legacy_entries_beside_a_foreign_executables(tmp_path: Path) -> None:
-    """A JAX directory is plain even if somebody has a directory of that name in it."""
+    """A JAX directory with a foreign directory named executables is plain."""
     (tmp_path / digits(1)).write_bytes(executable())
     (tmp_path / "executables").mkdir()
     assert open_root(tmp_path).plain
 
 
 def test_nothing_there(tmp_path: Path, beyond: Path) -> None:
-    """Nothing, a file, an empty directory and a dangling link each have their sentence, and none is changed."""
+    """A missing path, a file, an empty directory and a dangling link each have their sentence, and nothing changes."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name, says in {"missing": "no cache at", "link": "no cache at", "empty": "is empty"}.items():
@@ -161,13 +161,13 @@ def test_a_new_root_has_a_tag_for_backup_programs(tmp_path: Path) -> None:
 
 
 def test_a_cache_is_not_mixed_with_other_files(beyond: Path) -> None:
-    """No root is made in a directory that holds something else."""
+    """No root is made in a directory with other files."""
     with pytest.raises(NoCacheHere, match="neither"):
         create_root(beyond)
 
 
 def test_a_root_that_cannot_be_made(beyond: Path) -> None:
-    """Below a file there is no root; the message says why."""
+    """No root is made below a file, and the message has the reason."""
     with pytest.raises((CannotWrite, NoCacheHere)):
         create_root(beyond / "precious" / "root")
 
@@ -201,7 +201,7 @@ def test_a_locked_directory_is_still_a_root(plain: Root) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="no permission hinders root")
 def test_an_unreadable_directory(plain: Root) -> None:
-    """What cannot be read is no cache for us."""
+    """A directory that cannot be read is no cache."""
     plain.path.chmod(0)
     try:
         with pytest.raises(NoCacheHere, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""Sidecars: 8 bytes that say when an entry was last used."""
+"""Sidecars hold 8 bytes that say when an entry was last used."""
 
 import os
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_times_beyond_a_sidecar(tmp_path: Path, time_ns: int, kept: int) -> None
 
 @pytest.mark.parametrize("data", [b"", b"1234567", b"123456789", b"12345678\0", b"\xff" * 8])
 def test_a_damaged_sidecar_says_nothing(tmp_path: Path, data: bytes) -> None:
-    """Too short, too long, or in a year that cannot be."""
+    """A sidecar that is too short, too long or of an impossible year counts as missing."""
     (tmp_path / "a").write_bytes(data)
     assert read_recency(tmp_path / "a") is None
     assert read_recency(tmp_path / "missing") is None

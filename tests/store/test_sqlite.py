@@ -48,7 +48,7 @@ for i in range(30):
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A ledger with 500 entries, of which one is pinned."""
+    """Return a ledger with 500 entries, one of them pinned."""
     path = tmp_path / ".jcache" / "ledger.sqlite3"
     ledger = Ledger(path)
     ledger.record(Known(Kind.EXECUTABLES, key(i), digest="d" * 64, pinned_ns=1 if i == 1 else None) for i in range(500))
@@ -100,7 +100,7 @@ def execute(path: Path, statement: str) -> None:
 
 @pytest.mark.parametrize("damage", [name for name in DAMAGE if name != "without tables"])
 def test_damage_is_said_and_begun_anew(path: Path, damage: str) -> None:
-    """Readers say that it is damaged and change nothing; the next writer sets it aside, and all is well again."""
+    """Readers report damage and change nothing; the next writer sets the ledger aside and makes a new one."""
     DAMAGE[damage](path)
     before = tree(path.parent)
     with pytest.raises(LedgerUnavailable, match="it is damaged; the next command that writes") as caught:
@@ -121,7 +121,7 @@ def test_a_ledger_without_its_tables_is_damaged(path: Path) -> None:
 
 
 def test_an_open_ledger_that_gets_damaged(path: Path) -> None:
-    """A writer that finds damage under its feet begins anew, too."""
+    """A writer whose open ledger gets damaged makes a new one."""
     ledger = open_ledger(path)
     ledger.record([Known(Kind.EXECUTABLES, key(7))])
     scribble(path)
@@ -131,7 +131,7 @@ def test_an_open_ledger_that_gets_damaged(path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"x"])
 def test_an_empty_file_is_begun(path: Path, data: bytes) -> None:
-    """A writer that was stopped before it made the tables leaves an empty file, which the next one fills."""
+    """An empty file of a writer that was stopped early is filled by the next writer."""
     path.write_bytes(data)
     with pytest.raises(LedgerUnavailable) as caught:
         open_ledger(path).pins()
@@ -142,7 +142,7 @@ def test_an_empty_file_is_begun(path: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("offset", range(40, 100, 4))
 def test_a_damaged_header_is_damage(path: Path, offset: int) -> None:
-    """Whatever number of the header is wrong, that is damage, and no later jcache's doing, or no harm."""
+    """A wrong number in the header is damage or harmless, and never taken for a later version."""
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(b"\xa5\x5a\xa5\x5a")
@@ -155,7 +155,7 @@ def test_a_damaged_header_is_damage(path: Path, offset: int) -> None:
 
 
 def test_a_newer_ledger_is_left_alone(path: Path) -> None:
-    """What a later jcache made is neither read, changed nor set aside, and may still hold pins."""
+    """A ledger of a later version is neither read, changed nor set aside, and may hold pins."""
     execute(path, "PRAGMA user_version = 99")
     before = tree(path.parent)
     with pytest.raises(LedgerUnavailable, match="upgrade jcache") as caught:
@@ -167,7 +167,7 @@ def test_a_newer_ledger_is_left_alone(path: Path) -> None:
 
 
 def test_a_busy_ledger_can_be_read(path: Path) -> None:
-    """While another process has it locked, reading takes what is on the disk, and writing is refused."""
+    """While another process locks the ledger, reads return what is on the disk, and writes are refused."""
     with process(HOLD, path):
         ledger = open_ledger(path)
         assert ledger.pins() == PINS
@@ -180,7 +180,7 @@ def test_a_busy_ledger_can_be_read(path: Path) -> None:
 
 
 def test_a_killed_writer_changes_nothing(path: Path) -> None:
-    """What a writer was killed in the middle of is rolled back by whoever comes next, a reader, too."""
+    """The next process, even a reader, rolls back the transaction of a killed writer."""
     done = subprocess.run([sys.executable, "-c", DIE_WRITING, path], check=False)
     assert done.returncode == -9
     assert path.with_name(path.name + "-journal").stat().st_size > 0
@@ -189,7 +189,7 @@ def test_a_killed_writer_changes_nothing(path: Path) -> None:
 
 
 def test_a_journal_goes_with_its_ledger(path: Path) -> None:
-    """What a killed writer left beside a ledger that is set aside is not rolled back into the new one."""
+    """The journal of a ledger that was set aside is not rolled back into the new one."""
     subprocess.run([sys.executable, "-c", DIE_WRITING, path], check=False)
     make_directory(path)
     open_ledger(path).record([Known(Kind.EXECUTABLES, key(7), pinned_ns=3)])
@@ -208,7 +208,7 @@ def test_any_directory_holds_a_ledger(tmp_path: Path, name: str) -> None:
 
 
 def test_a_directory_with_invalid_utf_8(tmp_path: Path) -> None:
-    """Neither does a path need to be text."""
+    """A path that is no valid UTF-8 works."""
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")) / "ledger.sqlite3"
     open_ledger(path).record([Known(Kind.EXECUTABLES, key(1), pinned_ns=1)])
     assert open_ledger(path).pins() == PINS
@@ -216,13 +216,13 @@ def test_a_directory_with_invalid_utf_8(tmp_path: Path) -> None:
 
 @pytest.fixture
 def read_only(path: Path) -> Iterator[Path]:
-    """The ledger on a file system that is mounted read-only, which hinders root as well."""
+    """Return the ledger on a file system that is mounted read-only, which restricts root as well."""
     with mounted_read_only(path.parent):
         yield path
 
 
 def test_a_read_only_ledger_is_read(read_only: Path) -> None:
-    """Reading works, writing says that it does not."""
+    """A read-only ledger can be read, and a write reports the error."""
     ledger = open_ledger(read_only)
     assert ledger.pins() == PINS
     with pytest.raises(LedgerUnavailable, match="Cannot write the ledger"):
@@ -233,7 +233,7 @@ def test_a_read_only_ledger_is_read(read_only: Path) -> None:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """What does not fit is refused, and what was there is still there."""
+    """A record that does not fit on the disk is refused, and the others stay."""
     place = tmp_path / "small"
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
@@ -253,7 +253,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_two_who_make_the_ledger_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who comes second writes to the ledger that the first one has made meanwhile."""
+    """If two processes make the ledger at once, the second one writes to that of the first."""
     path, real = tmp_path / ".jcache" / "ledger.sqlite3", sqlite._create
 
     def create(connection: sqlite3.Connection, version: int, schema: str) -> None:

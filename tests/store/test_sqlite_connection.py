@@ -1,4 +1,4 @@
-"""What an error of SQLite means: busy, damaged, or no locks at all."""
+"""Errors of SQLite tell a busy ledger from a damaged one, and from a file system without locks."""
 
 import os
 import shutil
@@ -58,7 +58,7 @@ for number in range(3):
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A ledger with 500 entries, of which one is pinned."""
+    """Return a ledger with 500 entries, one of them pinned."""
     path = tmp_path / ".jcache" / "ledger.sqlite3"
     ledger = Ledger(path)
     ledger.record(Known(Kind.EXECUTABLES, key(i), digest="d" * 64, pinned_ns=1 if i == 1 else None) for i in range(500))
@@ -71,7 +71,7 @@ def open_ledger(path: Path) -> Ledger:
 
 
 def test_a_disk_that_fails_costs_no_ledger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the disk fails or is full an empty file is removed, but not a ledger that may hold pins."""
+    """If the disk fails or is full, an empty file is removed, but no ledger that may hold pins."""
 
     def fail(*_: object) -> None:
         error = sqlite3.OperationalError("disk I/O error")
@@ -88,7 +88,7 @@ def test_a_disk_that_fails_costs_no_ledger(path: Path, monkeypatch: pytest.Monke
 @pytest.mark.skipif(sys.platform != "linux" or not shutil.which("cc"), reason="takes Linux and a C compiler")
 @pytest.mark.parametrize("error", ["ENOLCK", "EOPNOTSUPP", "ENOSYS"])
 def test_a_file_system_without_locks(tmp_path: Path, error: str) -> None:
-    """Where POSIX locks do not work, as on some network file systems, SQLite's lock files do."""
+    """If POSIX locks do not work, as on some network file systems, SQLite's lock files are used."""
     import errno
 
     (tmp_path / "shim.c").write_text(SHIM)

@@ -39,7 +39,7 @@ def test_paths_are_taken_as_they_are(tmp_path: Path, name: str) -> None:
 
 
 def test_a_path_that_is_too_long_is_refused(tmp_path: Path) -> None:
-    """SQLite has room for so many bytes of a path."""
+    """SQLite's limit for the length of a path is checked."""
     vfs = sqlite_vfs.verbatim("unix")
     for length in (100, 1000, 5000):
         with pytest.raises(sqlite3.OperationalError):
@@ -47,14 +47,14 @@ def test_a_path_that_is_too_long_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_sqlite_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an unknown name, and on other systems, there is none."""
+    """There is no VFS for an unknown name or another system."""
     assert sqlite_vfs.verbatim("no such") is None
     monkeypatch.setattr(sys, "platform", "darwin")
     assert sqlite_vfs.verbatim.__wrapped__("unix") is None
 
 
 def test_a_ledger_without_it(plain: Root, beyond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is opened by its plain path, and a link in the place of its directory is refused."""
+    """Without the VFS, the ledger is opened by its plain path, and a link in the place of its directory is refused."""
     monkeypatch.setattr(sqlite_vfs, "verbatim", lambda _: None)
     Ledger(plain.ledger).record([Known(Kind.EXECUTABLES, key(1), seconds=1.0)])
     assert Ledger(plain.ledger).known(Kind.EXECUTABLES)[key(1)].seconds == 1.0

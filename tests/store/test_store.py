@@ -15,15 +15,16 @@ from typing import Any
 import pytest
 
 from jcache.entry import Entry
-from jcache.errors import InvalidValue
+from jcache.errors import InvalidValue, UnknownKey
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.store import listing
 from jcache.store.entry_writer import Outcome
 from jcache.store.ledger import Ledger
+from jcache.store.lookup import find_entry
 from jcache.store.roots import create_root
 from jcache.store.store import Store
-from tests.helpers.entries import DAY, NOW, add, digits, files_of, key, process, recency_of
+from tests.helpers.entries import DAY, NOW, add, digits, executable, files_of, key, process, recency_of
 from tests.helpers.stores import EXECUTABLES, bounded, pin, shelf
 
 # -- single entries
@@ -63,7 +64,7 @@ def test_a_hit_is_a_use(store: Store) -> None:
 
 @pytest.mark.parametrize("bad", ["", "x", f"a/../b-{digits(1)}", f"\n-{digits(1)}", "n" * 185 + f"-{digits(1)}"])
 def test_bad_keys_are_refused(store: Store, bad: str) -> None:
-    """No key leads out of the directory, and a refused one leaves nothing, however large the data."""
+    """No key leads out of the directory, and a refused one leaves nothing, however large the data is."""
     with pytest.raises(InvalidValue):
         store.get(EXECUTABLES, bad)
     for some in (store, bounded(store.root, 0)):
@@ -74,7 +75,7 @@ def test_bad_keys_are_refused(store: Store, bad: str) -> None:
 
 @pytest.mark.parametrize("what", ["link", "dangling link", "directory", "FIFO", "socket"])
 def test_what_only_has_an_entrys_name(store: Store, beyond: Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is neither got, followed, put over, adopted, evicted nor removed, not even by a plan that names it."""
+    """A directory with an entry's name is neither read, followed, replaced, adopted, evicted nor removed."""
     monkeypatch.chdir(store.root.path)
     name = f"{key(1)}-cache"
     match what:
@@ -113,11 +114,39 @@ def test_touching(store: Store) -> None:
     assert not (store.root.path / f"{key(4)}-atime").exists()
 
 
+# -- looking
+
+
+def test_finding(store: Store) -> None:
+    """A key, or an unambiguous prefix of it or of its hash, finds one entry of any kind."""
+    add(store.root.path, key(1))
+    add(store.root.path, key(2))
+    add(store.root.directory(Kind.TRACES), key(3, "loss"))
+    (store.root.path / digits(4)).write_bytes(executable())
+    assert find_entry(store, key(1)).key == find_entry(store, digits(1)[:12]).key == key(1)
+    assert find_entry(store, "loss").kind is Kind.TRACES
+    assert find_entry(store, digits(4)[:12]).legacy
+    assert store.path(find_entry(store, digits(4))) == store.root.path / digits(4)
+    with pytest.raises(UnknownKey, match=r"'jit_step' stands for 2 entries: .*; give more of the key"):
+        find_entry(store, "jit_step")
+    for unknown in ("step", "jit_steps", "-", key(9), "\udcff", "*"):
+        with pytest.raises(UnknownKey, match=r"No entry .* has the key or prefix"):
+            find_entry(store, unknown)
+
+
+def test_a_key_that_begins_another(store: Store) -> None:
+    """A whole key stands for itself, even if another one begins with it."""
+    longer = f"{key(1)}-{digits(2)}"
+    add(store.root.path, key(1))
+    add(store.root.path, longer)
+    assert find_entry(store, key(1)).key == key(1)
+
+
 # -- the bound
 
 
 def test_a_lost_ledger_hinders_no_entry(plain: Root) -> None:
-    """Whatever is wrong with the ledger, entries are put, evicted and got; the notices say what was wrong."""
+    """Whatever is wrong with the ledger, entries are stored, evicted and read, and notices report the fault."""
     plain.pins.mkdir(parents=True)
     plain.ledger.write_bytes(b"no ledger " * 1000)
     with bounded(plain, 250) as store:
@@ -143,7 +172,7 @@ def operations(chance: random.Random, count: int) -> Iterator[tuple[str, str, by
 @pytest.mark.jax
 @pytest.mark.parametrize("fresh", [False, True], ids=["one store", "a new store each time"])
 def test_the_same_as_jax(tmp_path: Path, chance: random.Random, fresh: bool) -> None:
-    """Put for put and hit for hit, a bounded store holds exactly what JAX's own bounded cache does."""
+    """After the same puts and hits, a bounded store holds exactly the entries of JAX's own bounded cache."""
     from jax._src.lru_cache import LRUCache
 
     theirs = LRUCache(str(tmp_path / "theirs"), max_size=1000)
@@ -167,7 +196,7 @@ def test_the_same_as_jax(tmp_path: Path, chance: random.Random, fresh: bool) -> 
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_one_directory_with_jax(plain: Root, chance: random.Random) -> None:
-    """JAX and stores that share a bounded directory evict together exactly what one of them would alone."""
+    """JAX and stores that share a bounded directory evict exactly what one of them would evict alone."""
     from jax._src.lru_cache import LRUCache
 
     theirs = LRUCache(str(plain.path), max_size=1000)
@@ -230,7 +259,7 @@ print("done", flush=True)
 @pytest.mark.jax
 @pytest.mark.parametrize("crowd", [["ours"] * 4, ["ours", "ours", "jax", "jax"]], ids=["stores", "stores and JAX"])
 def test_a_crowd(plain: Root, chance: random.Random, crowd: list[str]) -> None:
-    """Processes that put and get bounded at once never leave more than the bound, nothing torn, and nobody fails."""
+    """Processes that put and get under a bound at once never exceed it, leave no torn entry, and raise nothing."""
     from contextlib import ExitStack
 
     with ExitStack() as stack:
@@ -302,11 +331,11 @@ def test_crashes(plain: Root, chance: random.Random) -> None:
             assert {e.key for e in store.entries() if e.pinned} == set(pinned)
             assert not store.notices
             assert store.put(EXECUTABLES, key(1), b"x") in (Outcome.STORED, Outcome.PRESENT)
-            store.maintenance.remove([store.find(key(1))])
+            store.maintenance.remove([find_entry(store, key(1))])
 
 
 def test_a_store_of_many_entries(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With snapshots in the ledger a bounded put knows the directory as well as without."""
+    """With snapshots in the ledger, a bounded put knows the directory as well as without."""
     monkeypatch.setattr(listing, "SNAPSHOT_FROM", 0)
     for i in range(20):
         add(plain.path, key(i), 100, written_ns=NOW + i, used_ns=NOW + i)

@@ -149,3 +149,26 @@ def test_each_call_is_judged_by_itself(tmp_path: Path) -> None:
     """A small one beside a large one, too; but the first, which takes longer than it would later, by all of them."""
     said = [run(SEVERAL, tmp_path / "root").value for _ in range(5)]
     assert said == [["stored"] * 3, *[["hit"] * 3] * 3, ["hit", "bypassed", "hit"]]
+
+
+WAITING = """
+import json, sys, time
+import jax.numpy as jnp
+import jcache
+from jcache.traces import structures
+jcache.enable(sys.argv[1], strict=True)
+decode = structures.decode
+def waiting(*arguments):
+    time.sleep(0.4)
+    return decode(*arguments)
+structures.decode = waiting
+jcache.jit(lambda x: x + 1)(jnp.float32(1))
+print(json.dumps([call.outcome for call in jcache.stats().traces.calls]))
+"""
+
+
+@pytest.mark.jax
+def test_waiting_for_the_cpu_does_not_count(tmp_path: Path) -> None:
+    """Processes that look traces up while others have the CPU do not call that slower than tracing."""
+    said = [run(WAITING, tmp_path / "root").value for _ in range(5)]
+    assert said == [["stored"], *[["hit"]] * 4]

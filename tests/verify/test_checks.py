@@ -1,4 +1,4 @@
-"""What is wrong with an entry's bytes, and whether the digest on record counts for them."""
+"""Faults in an entry's bytes, and whether the recorded digest applies to them."""
 
 import os
 import shutil
@@ -52,7 +52,9 @@ TPU = METADATA + text(9, text(3, text(2, text(2, text(1, b"tpu")))))
 
 
 def test_what_was_not_checked_inside_never_counts_as_passed(plain: Root) -> None:
-    """It is no finding, and is told; its digest says nothing of its inside, so that it is looked at each time."""
+    """Content that cannot be read is reported, but is no finding; it is checked again each time, whatever its
+    digest.
+    """
     add(plain.path, key(1), with_metadata(BODIES[2], TPU))
     checked = check(plain.path, claim())
     assert checked.finding is None and not checked.passed and "tpu" in (checked.opaque or "")
@@ -63,7 +65,7 @@ def test_what_was_not_checked_inside_never_counts_as_passed(plain: Root) -> None
 @pytest.mark.parametrize("data", [ZSTD, ZLIB, sealed()], ids=["zstd", "zlib", "envelope"])
 @pytest.mark.parametrize("where", ["read", "decompress", "inspect"])
 def test_want_of_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, where: str) -> None:
-    """What cannot be opened here for want of memory, at whatever point that shows, is left to people."""
+    """An entry that does not fit into memory, at whatever point, is left to people."""
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise MemoryError
@@ -85,14 +87,14 @@ def test_want_of_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def born(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[Path, int | None]:
-    """When files were born, as the test says."""
+    """Make files report the creation times that the test sets."""
     times: dict[Path, int | None] = {tmp_path: 10}
     monkeypatch.setattr(birth_time, "born_ns", lambda path: times.get(Path(path)))
     return times
 
 
 def test_a_sound_file(tmp_path: Path) -> None:
-    """Its digest, stamp and exposure are told, and that it has passed."""
+    """A sound file passes; its digest, stamp and exposure are returned."""
     path = add(tmp_path, key(1), ZSTD, written_ns=5 * SECOND)
     status = path.lstat()
     checked, quick = check(tmp_path, claim()), check(tmp_path, claim(), quick=True)
@@ -120,7 +122,7 @@ def test_only_files_are_entries(tmp_path: Path, what: str) -> None:
 
 @pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")])
 def test_what_cannot_be_read_is_left_to_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
-    """Bytes that the disk does not give are not known to be damaged: the advice is what to do by hand."""
+    """Bytes that the disk does not return are not known to be damaged: the advice says what to do by hand."""
     add(tmp_path, key(1), ZSTD)
 
     def refuse(_: object) -> bytes:
@@ -157,7 +159,7 @@ def test_known_bytes_are_not_decompressed_again(tmp_path: Path, monkeypatch: pyt
 
 
 def test_other_bytes_than_those_on_record(tmp_path: Path, born: dict[Path, int | None]) -> None:
-    """They are damage even if they follow the grammar; if they do not, that is the damage, with both as evidence."""
+    """Bytes with another digest are damage even if they are well-formed; if not, the evidence names both faults."""
     path = add(tmp_path, key(1), executable(4))
     born[path] = 20
     checked = check(tmp_path, claim(ZSTD, digest_ns=30, passed=True))
@@ -196,7 +198,9 @@ def test_a_file_written_anew_is_another_one(
     copied_ns: int | None,
     anew: bool,
 ) -> None:
-    """Only a file born after the digest is new; in a copied root one that was born later still, and written at once."""
+    """Only a file created after the digest is new; in a copied root, only one created later still and written
+    at once.
+    """
     path = add(tmp_path, key(1), executable(4), written_ns=written_ns)
     born[path] = file_ns
     checked = check(tmp_path, claim(ZSTD, digest_ns=30, copied_ns=copied_ns, passed=True))
@@ -211,7 +215,7 @@ def test_what_is_written_anew_is_checked_in_full(tmp_path: Path, born: dict[Path
 
 
 def test_real_births_tell_a_rewrite_from_a_change_and_a_copy(tmp_path: Path) -> None:
-    """On this file system: rewritten after removal is new, changed in place is not, nor in a copy."""
+    """On this file system, a file written again after a removal is new; one changed in place, or in a copy, is not."""
     directory = tmp_path / "d"
     path = add(directory, key(1), ZSTD)
     if birth_time.born_ns(path) is None:

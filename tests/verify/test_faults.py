@@ -1,4 +1,4 @@
-"""Faults in the bytes of an entry: damage has a name, and what is sound has none."""
+"""Damage in the bytes of an entry has a name, and a sound entry has none."""
 
 import itertools
 
@@ -79,14 +79,16 @@ def test_entries_of_a_gpu_are_sound(name: str, codec: Codec) -> None:
     ids=itertools.count(),
 )
 def test_damage_has_a_name_and_evidence(data: bytes, damage: Damage) -> None:
-    """What ends early is torn; else codec, compression, grammar and name are told apart, each with a sentence."""
+    """Bytes that end early are torn; faults of codec, compression, grammar and name are distinguished, each with a
+    sentence.
+    """
     fault = fault_of(data, Kind.EXECUTABLES, key(1))
     assert fault is not None and fault.damage is damage
     assert fault.evidence.endswith(".") and "\n" not in fault.evidence
 
 
 def test_every_flip_in_a_gpu_body_is_found() -> None:
-    """Each chunk of a Riegeli body has a hash, so under zstd, too, no byte of it can change or be missing unnoticed."""
+    """Each chunk of a Riegeli body has a hash, so every changed or missing byte is found, even under zstd."""
     content = unpack_executable(h200_entry("jit_stage")).payload
     start = content.index(bytes.fromhex("83af70d10d884a3f"))
     for changed in (content[:-20], *(flipped(content, place) for place in range(start, len(content), 37))):
@@ -109,7 +111,7 @@ def test_a_plug_ins_body_is_its_own_affair(body: bytes, platforms: set[str] | No
 
 @given(st.binary(max_size=3000), st.sampled_from([Codec.ZSTD, Codec.ZLIB]))
 def test_framed_random_bytes_are_damage(content: bytes, codec: Codec) -> None:
-    """What is right in its frame alone is damage, but for a process with a device whose programs we cannot read."""
+    """Random bytes in a valid frame are damage, unless the process has a device whose programs jcache cannot read."""
     data = packed(content, codec)
     found = fault_of(data, Kind.EXECUTABLES, key(1))
     on_cpu = fault_of(data, Kind.EXECUTABLES, key(1), platforms=frozenset({"cpu", "cuda"}))
@@ -118,7 +120,7 @@ def test_framed_random_bytes_are_damage(content: bytes, codec: Codec) -> None:
 
 @pytest.mark.parametrize("body", BODIES[1:])
 def test_a_process_may_tell_what_an_old_jax_did_not(body: bytes) -> None:
-    """Without metadata, as before jax 0.9, a body may be of the process's own device; not so one that shows damage."""
+    """Without metadata, before jax 0.9, a body may belong to the process's own device, unless it shows damage."""
     tpu = frozenset({"cpu", "tpu"})
     fault = fault_of(packed(body), Kind.EXECUTABLES, key(1), platforms=tpu)
     assert fault is not None and fault.damage is Damage.OPAQUE
@@ -150,7 +152,7 @@ def test_envelopes_are_sound_only_as_they_were_sealed(kind: Kind) -> None:
 
 
 def test_quick_does_without_decompression() -> None:
-    """The codec is looked at, and the seal of an envelope, which needs none; what a codec holds is not."""
+    """A quick check covers the codec and an envelope's seal, but not compressed content."""
     assert fault_of(ZLIB[:-5], Kind.EXECUTABLES, key(1), quick=True) is None
     junk = fault_of(b"junk", Kind.EXECUTABLES, key(1), quick=True)
     assert junk is not None and junk.damage is Damage.CODEC

@@ -74,7 +74,7 @@ def several_devices(tmp_path_factory: pytest.TempPathFactory) -> JaxEntries:
 
 @pytest.fixture
 def pretender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An interpreter that crashes and hangs as it is told to; none of its processes is left afterwards."""
+    """Make an interpreter that crashes and hangs on request, and check that none of its processes is left."""
     path = tmp_path / "pretender"
     path.write_text(PRETENDER)
     path.chmod(0o755)
@@ -113,7 +113,7 @@ def verdicts(loaded: Iterable[LoadResult]) -> dict[str, LoadOutcome]:
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_what_this_jax_wrote_loads(cpu_entries: JaxEntries) -> None:
-    """Every entry of the installed JAX loads, in the order in which they are given."""
+    """Every entry of the installed JAX loads, and the results are in the order of the entries."""
     paths = entries(cpu_entries.directory)[::-1]
     found = list(try_loading(paths))
     assert [one.path for one in found] == paths
@@ -122,7 +122,7 @@ def test_what_this_jax_wrote_loads(cpu_entries: JaxEntries) -> None:
 
 @pytest.mark.jax
 def test_nothing_is_touched(cpu_entries: JaxEntries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the entries nor a cache directory that the user has set change, and the place is left clean."""
+    """Neither the entries nor the user's cache directory change, and the working directory stays clean."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -142,7 +142,7 @@ def test_entries_of_a_gpu_are_for_elsewhere() -> None:
 
 @pytest.mark.jax
 def test_several_devices(several_devices: JaxEntries, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An executable for several devices loads where there are as many, and is for elsewhere where there are not."""
+    """An executable for several devices loads if there are enough devices; otherwise its outcome is ELSEWHERE."""
     paths = [several_devices.path("jit_on_four"), several_devices.path("jit_on_two")]
     assert [(one.outcome, one.evidence) for one in try_loading(paths)] == [
         (LoadOutcome.ELSEWHERE, "it needs cpu devices 1, 2, 3, which are not here"),
@@ -154,7 +154,9 @@ def test_several_devices(several_devices: JaxEntries, monkeypatch: pytest.Monkey
 
 @pytest.mark.jax
 def test_the_users_platforms_count(cpu_entries: JaxEntries, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The CPU's entries load whatever JAX_PLATFORMS says, and a platform that fails is the reason why none does."""
+    """Executables for the CPU load whatever JAX_PLATFORMS says; if a platform fails, that is the reason why
+    none loads.
+    """
     path = cpu_entries.path("jit_odd_types")
     monkeypatch.setenv("JAX_PLATFORMS", "nonesuch")
     (found,) = try_loading([path])
@@ -167,7 +169,7 @@ def test_the_users_platforms_count(cpu_entries: JaxEntries, monkeypatch: pytest.
 @pytest.mark.jax
 @pytest.mark.skipif(version("jaxlib").startswith("0.4."), reason="looks for handlers when the executable runs")
 def test_what_a_program_would_have_registered(several_devices: JaxEntries, tmp_path: Path) -> None:
-    """An executable that calls what only the program's own libraries register is whole, but not loadable here."""
+    """An executable that calls a target of the program's own libraries is undamaged, but cannot load here."""
     path = several_devices.path("jit_root")
     assert verdicts(try_loading([path])) == {path.name: LoadOutcome.LOADS}
     (found,) = try_loading([changed(path, tmp_path / "x-cache", b"lapack_spotrf_ffi", b"mypack_spotrf_ffi")])
@@ -177,7 +179,7 @@ def test_what_a_program_would_have_registered(several_devices: JaxEntries, tmp_p
 
 @pytest.mark.jax
 def test_refusals_have_a_reason(cpu_entries: JaxEntries, tmp_path: Path) -> None:
-    """What the codec or jaxlib refuses is told with its message; what cannot be read is for elsewhere."""
+    """Refusals of the codec or of jaxlib are reported with their message; unreadable entries are ELSEWHERE."""
     good = cpu_entries.path("jit_named_step")
     entry = unpack_executable(good.read_bytes())
     torn, cut, hidden, gone, zlib = (tmp_path / name for name in ("torn", "cut", "hidden", "gone", "zlib"))
@@ -197,7 +199,7 @@ def test_refusals_have_a_reason(cpu_entries: JaxEntries, tmp_path: Path) -> None
 def test_flipped_bits_reach_xla_and_nothing_else(
     cpu_entries: JaxEntries, tmp_path: Path, chance: random.Random
 ) -> None:
-    """Whatever a changed bit inside of an executable does to jaxlib, each entry gets a verdict, and we live."""
+    """Whatever a flipped bit in an executable does to jaxlib, each entry gets a result, and this process survives."""
     for number in range(40):
         entry = unpack_executable(chance.choice(entries(cpu_entries.directory)).read_bytes())
         payload = bytearray(entry.payload)
@@ -227,7 +229,9 @@ def test_crashing_entries_are_found_among_good_ones(cpu_entries: JaxEntries, tmp
 
 
 def test_only_those_to_blame_are_blamed(pretender: str) -> None:
-    """At once, by an exit or at the end of the batch: whoever ends its process also alone has crashed, nobody else."""
+    """Only entries that end their process when they are alone have crashed, at once, at an exit or at the
+    batch's end.
+    """
     bad = {7: "crash", 8: "exit", 20: "poison", 21: "poison", 70: "poison", 71: "crash", 99: "crash", 200: "babble"}
     paths = [Path(f"{number:03}-{bad.get(number, 'good')}") for number in range(250)]
     found = {one.path: one for one in try_loading(paths, python=pretender, batch=16)}
@@ -252,7 +256,7 @@ def test_a_hanging_entry_is_given_up(pretender: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.jax
 def test_a_hang_in_the_real_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry on a file system that does not answer, as a pipe that nobody writes into, is given up too."""
+    """A file system that does not answer, like a pipe without a writer, is given up as well."""
     path, limit, writers = tmp_path / "x-cache", 7200.0, []
     os.mkfifo(path)
 
@@ -277,7 +281,7 @@ def test_a_hang_in_the_real_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_progress_and_interruption(pretender: str) -> None:
-    """Progress is told entry by entry, and Ctrl-C in the middle of a batch leaves no process behind."""
+    """Progress counts every entry, and Ctrl-C in the middle of a batch leaves no process behind."""
     seen: list[Path] = []
 
     def interrupted(paths: Sequence[Path]) -> Iterator[Path]:
@@ -304,7 +308,7 @@ def test_progress_and_interruption(pretender: str) -> None:
     ],
 )
 def test_no_jax(tmp_path: Path, script: str | None, reason: str) -> None:
-    """Without JAX there is one sentence with the interpreter, the reason and the next command."""
+    """Without JAX, one sentence names the interpreter, the reason and the next command."""
     python = tmp_path / "python"
     if script is not None:
         python.write_text(script)
@@ -319,7 +323,7 @@ def test_no_jax(tmp_path: Path, script: str | None, reason: str) -> None:
 
 
 def test_jax_stays_out_of_this_process() -> None:
-    """The engine imports neither JAX nor numpy, and starts no process when there is nothing to do."""
+    """The module imports neither JAX nor numpy, and starts no process without entries."""
     code = "import sys; from jcache.verify.load_check import try_loading; loads = [*try_loading([], python='-')]\n"
     code += "print({'jax', 'jaxlib', 'numpy'} & {*sys.modules}, loads)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

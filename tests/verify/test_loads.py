@@ -1,4 +1,4 @@
-"""Which executables of a root load here, and what that says about them."""
+"""Which executables of a root load here, and which of the others are damaged."""
 
 import sys
 from pathlib import Path
@@ -25,7 +25,9 @@ def claims(*keys: str) -> list[Claim]:
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_what_loads_here(plain: Root, cpu_entries: JaxEntries) -> None:
-    """This machine's load; a GPU's are not loadable here, which is no damage; a changed one is not called sound."""
+    """This machine's executables load; a GPU's cannot load here, which is no damage; a changed one is not
+    called sound.
+    """
     step, other = cpu_entries.path("jit_named_step"), f"jit_stage-{digits(1)}"
     mine = step.name.removesuffix("-cache")
     add(plain.path, mine, step.read_bytes())
@@ -65,7 +67,7 @@ def test_what_loads_here(plain: Root, cpu_entries: JaxEntries) -> None:
 def test_what_is_damage(
     plain: Root, monkeypatch: pytest.MonkeyPatch, loading: LoadOutcome, writer: str | None, damage: Damage | None
 ) -> None:
-    """What crashes or hangs is; what is refused only if the very jaxlib that wrote it refuses it."""
+    """Entries that crash or hang are damaged; refused ones only if the same version of jaxlib wrote them."""
     path = add(plain.path, key(1), b"x")
     answer = LoadResult(path, loading, "its words", "0.9")
     monkeypatch.setattr("jcache.verify.load_check.try_loading", lambda paths, python, progress: [answer])

@@ -1,4 +1,4 @@
-"""What lies around the entries: sidecars, temporary files, legacy entries, names that stop JAX."""
+"""Files beside the entries: sidecars, temporary files, legacy entries, and names that make JAX's put fail."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jcache.findings import Damage, Finding, Remedy
-from jcache.layout import Kind
+from jcache.layout import Kind, Root
 from jcache.store.listing import read_listing
 from jcache.verify.neighbours import CLOCK_TOLERANCE_NS, check_neighbours, is_clock_behind
 from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key
@@ -41,7 +41,7 @@ def test_a_directory_in_order(tmp_path: Path) -> None:
 
 
 def test_a_sidecar_is_missed_only_where_there_was_a_bound(tmp_path: Path) -> None:
-    """An unbounded JAX of today writes none; a lock file tells that a bounded one was there."""
+    """An unbounded JAX writes no sidecars, so a missing one is a finding only if a lock file shows a bounded JAX."""
     add(tmp_path, key(1), 10)
     assert damages(tmp_path) == {}
     (tmp_path / ".lockfile").touch()
@@ -63,14 +63,14 @@ def test_a_sidecar_is_missed_only_where_there_was_a_bound(tmp_path: Path) -> Non
     ],
 )
 def test_what_a_sidecar_says(tmp_path: Path, data: bytes, damage: Damage | None) -> None:
-    """Eight bytes, of a time that has come, give or take what clocks differ by; whether there was a bound or not."""
+    """A sidecar must have eight bytes and a time that is not in the future, within the tolerance of clocks."""
     add(tmp_path, key(1), 10, written_ns=NOW - DAY)
     (tmp_path / f"{key(1)}-atime").write_bytes(data)
     assert list(damages(tmp_path).values()) == ([] if damage is None else [damage])
 
 
 def test_a_sidecar_of_the_very_time_of_the_file(tmp_path: Path) -> None:
-    """That is what adopting writes, and in order."""
+    """A sidecar with the time of its file is sound, since adopting an entry writes this time."""
     add(tmp_path, key(1), 10, used_ns=NOW - DAY, written_ns=NOW - DAY)
     assert damages(tmp_path) == {}
 
@@ -85,7 +85,7 @@ def test_a_sidecar_that_is_no_file(tmp_path: Path, beyond: Path, what: str) -> N
 
 
 def test_a_sidecar_without_an_entry(tmp_path: Path) -> None:
-    """It is removed by repair, if it still is the one that was seen."""
+    """Repair removes a sidecar without an entry, if it has not changed since."""
     (tmp_path / f"{key(1)}-atime").write_bytes(bytes(8))
     finding = around(tmp_path)[f"{key(1)}-atime"]
     assert (finding.damage, finding.remedy) == (Damage.ORPHANED_SIDECAR, Remedy.REMOVE)
@@ -100,8 +100,15 @@ def test_temporary_files_are_damage_once_they_are_old(tmp_path: Path, name: str,
     assert damages(tmp_path) == ({name: Damage.TEMPORARY} if found else {})
 
 
+def test_advice_names_the_root(native: Root) -> None:
+    """The directory of executables in a jcache root is no root: what a command is to be given is the root."""
+    directory = native.directory(Kind.EXECUTABLES)
+    (directory / key(1)).write_bytes(executable())
+    assert around(directory)[key(1)].advice == f"jcache prune --legacy --root {native.path}"
+
+
 def test_legacy_entries_are_notes(tmp_path: Path) -> None:
-    """They are no damage, only waste, and the command that removes them is named."""
+    """Legacy entries are no damage; a note names the command that removes them."""
     (tmp_path / key(1)).write_bytes(executable())
     finding = around(tmp_path)[key(1)]
     assert (
@@ -112,7 +119,9 @@ def test_legacy_entries_are_notes(tmp_path: Path) -> None:
 
 
 def test_names_that_stop_jax(tmp_path: Path) -> None:
-    """What ends in -cache and is no entry fails every bounded put of jax <= 0.11.1: to be moved by hand."""
+    """A name that ends in -cache and is no entry makes every bounded put of jax <= 0.11.1 fail, so the advice is to
+    move it.
+    """
     (tmp_path / "model-cache").touch()
     (tmp_path / "pip-cache").mkdir()
     found = around(tmp_path)
@@ -134,7 +143,7 @@ def test_what_has_an_entrys_name_and_is_none_is_found(tmp_path: Path, beyond: Pa
 
 
 def test_a_clock_that_is_behind() -> None:
-    """One of before jcache was installed is wrong, and one that most times are ahead of; a few times may be wrong."""
+    """The clock is behind if it is earlier than jcache's installation, or than most times; a few times may be wrong."""
     today = time.time_ns()
     ago = today - 3650 * DAY
     assert is_clock_behind([ago + 3649 * DAY], ago)

@@ -18,7 +18,7 @@ FILE = stat.S_IFREG
 
 @pytest.fixture(autouse=True)
 def users(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ann (1000) has a group of her own; ben (1001) is in the group of all (100), which has ann as well."""
+    """Define users: ann (1000) has her own group; ben (1001) is in the group all (100), as is ann."""
     people = {1000: Fields(pw_name="ann", pw_gid=1000), 1001: Fields(pw_name="ben", pw_gid=100)}
     groups = {
         1000: Fields(gr_name="ann", gr_mem=[]),
@@ -46,12 +46,12 @@ def users(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_writers(mode: int, owner: int, group: int, writers: str | None) -> None:
-    """Everyone, or a group unless it is the user's own and nobody else is in it."""
+    """Everyone may write, or a group, unless the owner is its only member."""
     assert Exposure(FILE | mode, owner, group).writers == writers
 
 
 def test_a_safe_root_has_no_findings(native: Root, plain: Root) -> None:
-    """What only its owner can write is in order, as are directories that are not there."""
+    """A root that only its owner can write has no findings, and missing directories are no findings."""
     for root in (native, plain):
         root.path.chmod(0o755)
         root.directory(Kind.EXECUTABLES).chmod(0o755)
@@ -83,7 +83,7 @@ def test_a_plain_root_is_named_once(plain: Root) -> None:
 
 @pytest.mark.parametrize(("us", "owner", "found"), [(1000, 1000, 0), (1000, 0, 0), (1000, 1001, 1), (0, 1001, 0)])
 def test_directories_of_others(plain: Root, monkeypatch: pytest.MonkeyPatch, us: int, owner: int, found: int) -> None:
-    """A root of somebody else is a finding, except root's; root itself looks after everybody's root."""
+    """A root of another user is a finding, unless that user is root; root may look after every root."""
     real = os.stat(plain.path)
     theirs = os.stat_result([real.st_mode, real.st_ino, real.st_dev, real.st_nlink, owner, 1000, *real[6:10]])
     monkeypatch.setattr(os, "geteuid", lambda: us)
@@ -132,7 +132,7 @@ def test_a_state_file_that_others_can_write(native: Root, name: str, can: str) -
 
 
 def test_a_root_that_a_team_shares(native: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a group of several may write, that is the finding, and not who of them owns what."""
+    """If a group of several users may write, this is the finding, not the owners of the entries."""
     shared = stat.S_IFDIR | stat.S_ISGID | 0o775
     executables = native.directory(Kind.EXECUTABLES)
     owned(
@@ -157,7 +157,7 @@ def _absent(path: Path) -> os.stat_result:
 
 
 def test_entries_are_summed_up(tmp_path: Path) -> None:
-    """However many entries others can change or own, there is a finding for each such fact."""
+    """One finding sums up all entries that others can change, and one those of each other owner."""
     us = os.stat(tmp_path).st_uid
     exposures = {
         Exposure(FILE | 0o644, us, 1000): 5000,
@@ -173,5 +173,5 @@ def test_entries_are_summed_up(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_gone_has_no_entries(tmp_path: Path) -> None:
-    """What vanishes meanwhile is no finding."""
+    """A directory that vanishes during the check is no finding."""
     assert not list(check_entries(tmp_path / "none", Kind.TRACES, {Exposure(FILE | 0o666, 1, 1): 1}))

@@ -35,7 +35,7 @@ def batches(directory: Path, number: int, size: int = 3) -> list[Batch]:
 
 @pytest.mark.parametrize(("bytes_", "processes"), [(100, None), (LARGE, 1), (LARGE, 2)])
 def test_every_batch_comes_out_once(tmp_path: Path, bytes_: int, processes: int | None) -> None:
-    """Alone or in processes, each batch gives what came out of each of its entries, in their order."""
+    """In this process or in several, each batch yields the results of all its entries, in order."""
     given = batches(tmp_path, 7)
     results = list(check_batches(iter(given), bytes_=bytes_, quick=False, processes=processes))
     assert sorted(batch.claims[0].key for batch, _ in results) == sorted(batch.claims[0].key for batch in given)
@@ -45,14 +45,14 @@ def test_every_batch_comes_out_once(tmp_path: Path, bytes_: int, processes: int 
 
 
 def test_quick_is_passed_on(tmp_path: Path) -> None:
-    """Without decompression nothing is found in what begins as it should."""
+    """A quick check finds nothing in entries that begin correctly."""
     for processes in (1, 2):
         for _, checked in check_batches(iter(batches(tmp_path, 1)), bytes_=LARGE, quick=True, processes=processes):
             assert all(one.finding is None and not one.passed for one in checked)
 
 
 def test_nothing_is_nothing(tmp_path: Path) -> None:
-    """No batches, or empty ones, are no work and no process."""
+    """No batches, or empty ones, start no process."""
     for processes in (1, 2):
         assert not list(check_batches(iter([]), bytes_=LARGE, quick=False, processes=processes))
         empty = iter([Batch(tmp_path, [], 0)])
@@ -61,7 +61,7 @@ def test_nothing_is_nothing(tmp_path: Path) -> None:
 
 
 def test_few_bytes_are_checked_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where starting processes would take longer than the work, and where there is one core, none is started."""
+    """No process is started if that takes longer than the work, or if there is only one core."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError
@@ -73,7 +73,7 @@ def test_few_bytes_are_checked_here(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_batches_are_asked_for_as_they_are_wanted(tmp_path: Path) -> None:
-    """Only a few are taken ahead, so that a limit of time ends the work soon."""
+    """Only a few batches are taken ahead, so that a time limit ends the work soon."""
     taken = 0
 
     def lazily() -> Iterator[Batch]:
@@ -88,7 +88,7 @@ def test_batches_are_asked_for_as_they_are_wanted(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_is_said(tmp_path: Path) -> None:
-    """If the system kills one of them, that is one sentence with what to do, and no process is left behind."""
+    """If the system kills a process, one sentence says what to do, and no process is left behind."""
 
     def murderous() -> Iterator[Batch]:
         for number, batch in enumerate(batches(tmp_path, 12, 1)):
@@ -105,7 +105,7 @@ def test_a_killed_process_is_said(tmp_path: Path) -> None:
 
 
 def test_who_stops_listening_leaves_no_process(tmp_path: Path) -> None:
-    """An interruption in the middle ends the others, too."""
+    """If the caller stops in the middle, the processes end."""
     results = check_batches(iter(batches(tmp_path, 12, 1)), bytes_=LARGE, quick=False, processes=2)
     next(results)
     results.close()  # type: ignore[attr-defined]
@@ -113,7 +113,7 @@ def test_who_stops_listening_leaves_no_process(tmp_path: Path) -> None:
 
 
 def test_the_cores_are_those_we_may_use() -> None:
-    """At least one, and no more than the machine has."""
+    """The number of cores is at least one, and at most that of the machine."""
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
 
 
@@ -123,7 +123,7 @@ def interrupted() -> None:
 
 
 def test_ctrl_c_while_processes_are_started() -> None:
-    """They pass over it, and whoever starts them hears of it."""
+    """Processes that are started inside the block ignore Ctrl-C, and the caller receives it."""
     code = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
     with ignoring_interrupts():
         assert subprocess.check_output([sys.executable, "-c", code], text=True) == "True\n"

@@ -1,4 +1,4 @@
-"""Acting on findings: only on what was looked at, only on what is old enough, and nothing is lost."""
+"""Repair touches only files that are unchanged since the check and old enough, and loses nothing."""
 
 import os
 import time
@@ -39,7 +39,7 @@ def verify(root: Root) -> Verification:
 
 
 def repair(root: Root, between: Between = lambda: None, grace_ns: int = GRACE) -> dict[str, RepairResult]:
-    """Verifies and repairs, with something happening in between; what became of each finding, by file name."""
+    """Verify and repair, with a change in between; return the result of each finding, by file name."""
     with Store(root, lock_timeout=0.5) as store:
         findings = verification.verify(store, VerifyRequest()).findings
         between()
@@ -87,7 +87,7 @@ def test_everything_is_mended_and_clean_after_that(made: str, native: Root, plai
 
 
 def test_what_the_ledger_knew_of_the_bytes_goes_with_them(plain: Root) -> None:
-    """A pin belongs to the key and stays; the digest does not, so what JAX writes there next is sound."""
+    """A pin belongs to the key and stays; the recorded digest goes, so the next entry of this key is sound."""
     add(plain.path, key(1), TORN, written_ns=OLD)
     with Store(plain) as store:
         store.ledger.record([Known(KIND, key(1), digest="0" * 64, pinned_ns=1, checks=1)])
@@ -101,7 +101,7 @@ def test_what_the_ledger_knew_of_the_bytes_goes_with_them(plain: Root) -> None:
 
 @pytest.mark.parametrize("what", ["entry", "orphan"])
 def test_what_is_young_is_left_alone(plain: Root, what: str) -> None:
-    """It may still be in the making: it stays, with the reason, and goes once it is older than the grace period."""
+    """A young file may be unfinished: it stays, with the reason, until it is older than the grace period."""
     path = add(plain.path, key(1), TORN)
     if what == "orphan":
         path = path.rename(plain.path / f"{key(1)}-atime")
@@ -119,7 +119,7 @@ def test_a_time_in_the_future_is_no_youth(plain: Root) -> None:
 
 @pytest.mark.parametrize("what", ["entry", "orphan", "temporary"])
 def test_what_has_changed_meanwhile_is_left_alone(plain: Root, what: str) -> None:
-    """Only the very file that was looked at is acted on."""
+    """Only the file that was checked is repaired."""
     name = {"entry": f"{key(1)}-cache", "orphan": f"{key(1)}-atime", "temporary": "_temp_1"}[what]
     path = aged(add(plain.path, key(2), TORN).rename(plain.path / name))
 
@@ -163,7 +163,7 @@ def test_what_is_gone_by_then_needs_nothing(plain: Root, what: str) -> None:
     ids=["empty", "short", "far", "far, of a file in the future"],
 )
 def test_sidecars_get_the_time_of_the_file(plain: Root, data: bytes, written_ns: int) -> None:
-    """Unless that is in the future, too."""
+    """A new sidecar gets the time of the file, unless that is in the future."""
     path = add(plain.path, key(1), executable(), written_ns=written_ns)
     path.with_name(f"{key(1)}-atime").write_bytes(data)
     assert outcomes(plain) == [RepairOutcome.SIDECAR_MADE]
@@ -193,7 +193,7 @@ def test_what_people_must_do_is_left_to_them(plain: Root) -> None:
 
 
 def test_a_damaged_ledger_is_set_aside_and_begun_anew(plain: Root) -> None:
-    """The damaged one is kept beside the new one; what was pinned is not known then, until somebody says so."""
+    """A damaged ledger is kept beside the new one; pins are unknown until the user sets them again."""
     add(plain.path, key(1), executable(), written_ns=OLD)
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger at all " * 999)
@@ -207,7 +207,7 @@ def test_a_damaged_ledger_is_set_aside_and_begun_anew(plain: Root) -> None:
 
 
 def test_what_cannot_be_mended_is_said_and_the_rest_goes_on(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One failure costs no other finding its repair."""
+    """If one repair fails, the others are still done."""
     for i in range(3):
         add(plain.path, key(i), TORN, written_ns=OLD)
     rename = os.rename
@@ -225,7 +225,7 @@ def test_what_cannot_be_mended_is_said_and_the_rest_goes_on(plain: Root, monkeyp
 
 
 def test_a_held_lock_stops_it_before_anything_changes(plain: Root) -> None:
-    """Nothing is done without the lock."""
+    """Without the lock, nothing is repaired."""
     add(plain.path, key(1), TORN, written_ns=OLD)
     with process(HOLD_LOCK, plain.path), pytest.raises(Locked):
         repair(plain)
@@ -233,7 +233,7 @@ def test_a_held_lock_stops_it_before_anything_changes(plain: Root) -> None:
 
 
 def test_a_root_that_cannot_be_changed(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is one sentence, whether of the entries or of the ledger."""
+    """One sentence says that a root cannot be changed, whether entries or the ledger are concerned."""
     add(plain.path, key(1), TORN, written_ns=OLD)
     with pytest.raises(CannotWrite, match="lock"):
         repair(plain, lambda: (plain.path / ".lockfile").mkdir())
@@ -247,7 +247,7 @@ def test_a_root_that_cannot_be_changed(plain: Root, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", [f"{key(3)}-atime", "_temp_results"])
 def test_directories_of_others_are_not_removed(plain: Root, name: str) -> None:
-    """JAX's leftovers are files: what else has such a name is somebody's, and stays."""
+    """Only files of JAX are removed: a directory with the name of a leftover belongs to somebody and stays."""
     add(plain.path, key(1), executable(), written_ns=OLD)
     precious = plain.path / name / "precious"
     precious.parent.mkdir()
@@ -258,7 +258,7 @@ def test_directories_of_others_are_not_removed(plain: Root, name: str) -> None:
 
 
 def test_what_killed_prunes_left_is_removed_with_everything_below(plain: Root) -> None:
-    """XLA's sub-caches are renamed before they are removed, which takes long: the rest of that is a leftover."""
+    """XLA's sub-caches are renamed before the slow removal: after a crash, the renamed directory is a leftover."""
     path = plain.path / ".jcache-tmp-xla-0123"
     (path / "below").mkdir(parents=True)
     (path / "below" / "kernels").write_bytes(b"x" * 99)
@@ -267,7 +267,7 @@ def test_what_killed_prunes_left_is_removed_with_everything_below(plain: Root) -
 
 
 def test_an_unbounded_root_stays_one(plain: Root) -> None:
-    """After a repair, what an unbounded JAX writes without an -atime is no finding."""
+    """After a repair, entries of an unbounded JAX without sidecars are no finding."""
     add(plain.path, key(1), TORN, written_ns=OLD)
     repair(plain)
     add(plain.path, key(1), executable(), written_ns=OLD)
@@ -275,7 +275,7 @@ def test_an_unbounded_root_stays_one(plain: Root) -> None:
 
 
 def test_nothing_to_mend_is_no_work(plain: Root) -> None:
-    """Without findings nothing is locked or written."""
+    """Without findings, nothing is locked or written."""
     with Store(plain) as store:
         assert module.repair(store, [], grace_ns=GRACE) == []
     assert not (plain.path / ".lockfile").exists()

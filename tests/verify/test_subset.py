@@ -1,4 +1,4 @@
-"""Which part of a root one run of `jcache verify` checks."""
+"""The part of a root that one run of `jcache verify` checks."""
 
 import pytest
 from hypothesis import given, strategies as st
@@ -21,7 +21,7 @@ def test_shares(text: str, of_ten: int) -> None:
 
 @pytest.mark.parametrize(("text", "count"), [("30", 3), ("39", 3), ("40", 4), ("1", 1), ("1GiB", 5), ("0.03k", 3)])
 def test_sizes(text: str, count: int) -> None:
-    """As many entries as fit, and at least one, so that an entry larger than the part gets its turn."""
+    """A size takes as many entries as fit, and at least one, so that a larger entry gets its turn."""
     assert Subset.parse(text).count([10] * 5) == count
     assert Subset.parse(text).count([]) == 0
 
@@ -48,7 +48,7 @@ def test_sizes(text: str, count: int) -> None:
     ],
 )
 def test_what_is_no_part(text: str) -> None:
-    """Nothing, more than everything, and nonsense are refused in one sentence that names what there is."""
+    """Nothing, more than everything and nonsense are refused in one sentence that names the valid forms."""
     with pytest.raises(InvalidValue) as caught:
         Subset.parse(text)
     assert repr(text) in str(caught.value) and "1/7" in str(caught.value) and "\n" not in str(caught.value)
@@ -56,7 +56,7 @@ def test_what_is_no_part(text: str) -> None:
 
 @given(SIZES, st.integers(1, 40))
 def test_as_many_shares_as_there_are_take_all(sizes: list[int], parts: int) -> None:
-    """A seventh, taken seven times of what is left over, is everything."""
+    """Seven runs with a share of 1/7 check every entry."""
     number = Subset.parse(f"1/{parts}").count(sizes)
     assert number * parts >= len(sizes) and number <= len(sizes)
 

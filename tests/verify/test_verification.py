@@ -24,7 +24,7 @@ OLD = time.time_ns() - DAY
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was found a moment ago is looked at again without one."""
+    """Skip the pause before young findings are checked again."""
     monkeypatch.setattr(clock, "sleep", lambda _: None)
 
 
@@ -69,7 +69,7 @@ def root(request: pytest.FixtureRequest, native: Root, plain: Root) -> Root:
 
 
 def test_a_sound_root_is_clean_and_unchanged(root: Root) -> None:
-    """No finding, everything counted; no byte, mode, inode or time of anything but `.jcache` changes."""
+    """A sound root has no finding, everything is counted, and nothing changes outside `.jcache`."""
     before, root_before = tree(root.path), root.path.stat().st_mtime_ns
     for again in range(2):
         result = verify(root)
@@ -82,7 +82,7 @@ def test_a_sound_root_is_clean_and_unchanged(root: Root) -> None:
 
 
 def test_findings_are_in_the_order_of_their_paths(plain: Root) -> None:
-    """Of entries and of what lies around them alike, each once."""
+    """Findings are sorted by path, and each occurs once."""
     keys = sorted(fill(plain, 6))
     for a_key in keys[::2]:
         add(plain.path, a_key, b"junk", written_ns=OLD)
@@ -108,7 +108,7 @@ def test_repeated_parts_cover_everything(plain: Root, part: str) -> None:
 
 
 def test_damaged_entries_do_not_keep_the_others_waiting(plain: Root) -> None:
-    """What was found damaged counts as verified then."""
+    """A damaged entry counts as verified, so that the others get their turn."""
     keys = fill(plain, 4)
     add(plain.path, keys[0], b"junk", written_ns=OLD - DAY)
     results = [verify(plain, VerifyRequest(subset=Subset.parse("1/4"))) for _ in range(4)]
@@ -117,27 +117,27 @@ def test_damaged_entries_do_not_keep_the_others_waiting(plain: Root) -> None:
 
 
 def test_no_entry_is_begun_after_the_limit(plain: Root) -> None:
-    """With no time at all nothing is checked, and that is told."""
+    """With a time limit of zero nothing is checked, and the result says so."""
     fill(plain)
     result = verify(plain, VerifyRequest(max_seconds=0))
     assert (result.entries, result.checked, damages(result)) == (3, 0, [])
 
 
 def test_kinds_are_chosen(root: Root) -> None:
-    """Only the entries of the kinds asked for are looked at."""
+    """Only entries of the chosen kinds are checked."""
     add(root.directory(EXECUTABLES), key(1), b"junk", written_ns=OLD)
     result = verify(root, VerifyRequest(kinds=(Kind.TRACES,)))
     assert (result.entries, damages(result)) == (1, [])
 
 
 def test_young_damage_is_looked_at_twice_and_found(plain: Root) -> None:
-    """What was written a moment ago and stays as it is, is reported."""
+    """Young damage is checked again after a pause, and reported if it stays."""
     add(plain.path, key(1), executable()[:-5])
     assert damages(verify(plain)) == [Damage.TORN]
 
 
 def test_what_is_being_written_is_not_judged(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What changes between two looks is counted and no finding; once it is whole, it is sound."""
+    """An entry that changes between two checks is counted and is no finding; once it is complete, it is sound."""
     whole = executable()
     path = add(plain.path, key(1), whole[:20])
 
@@ -153,7 +153,7 @@ def test_what_is_being_written_is_not_judged(plain: Root, monkeypatch: pytest.Mo
 
 
 def test_what_vanishes_meanwhile_is_no_finding(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries that are gone when their turn comes are passed over, and what was known of them is dropped."""
+    """Entries that are gone when their turn comes are skipped, and the ledger forgets them."""
     keys = fill(plain)
     verify(plain)
     path = plain.path / f"{keys[0]}-cache"
@@ -169,7 +169,7 @@ def test_what_vanishes_meanwhile_is_no_finding(plain: Root, monkeypatch: pytest.
 
 
 def test_progress_ends_at_everything(plain: Root) -> None:
-    """So many bytes of so many, rising."""
+    """Progress rises to the total number of bytes."""
     fill(plain)
     seen: list[tuple[int, int]] = []
     result = verify(plain, progress=lambda done, of: seen.append((done, of)))
@@ -187,7 +187,7 @@ def test_who_can_write_is_looked_at(plain: Root) -> None:
 
 
 def test_what_passes_by_itself_is_no_finding(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sidecar that a bounded JAX is just writing, or an entry just removed, is looked at again after a pause."""
+    """A sidecar that a bounded JAX is writing, or one of an entry just removed, is checked again after a pause."""
     fill(plain)
     (plain.path / ".lockfile").touch()
 
@@ -200,7 +200,7 @@ def test_what_passes_by_itself_is_no_finding(plain: Root, monkeypatch: pytest.Mo
 
 
 def test_large_roots_are_checked_by_several_processes(plain: Root) -> None:
-    """With more bytes than one process is given, the result is the same."""
+    """With more bytes than one process checks, several processes give the same result."""
     noise = os.urandom(3 << 20)
     for i in range(4):
         add(plain.path, key(i), executable() if i else noise, written_ns=OLD)

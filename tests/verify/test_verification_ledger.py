@@ -1,4 +1,4 @@
-"""What verifying learns goes to the ledger, and what the ledger knows counts, wherever the root is by then."""
+"""A verification records its results in the ledger, and recorded facts count even after the root was moved."""
 
 import shutil
 import sqlite3
@@ -67,7 +67,7 @@ def test_an_entry_that_was_removed_and_written_anew_is_sound(plain: Root) -> Non
 
 @pytest.mark.parametrize("copying", ["copytree", "rename"])
 def test_digests_count_in_a_copied_root(plain: Root, copying: str) -> None:
-    """In a copy with its ledger every file is new, and a changed one is found all the same."""
+    """In a root copied with its ledger, every file is new, but a changed one is still found."""
     fill(plain)
     verify(plain)
     tick()
@@ -84,7 +84,7 @@ def test_digests_count_in_a_copied_root(plain: Root, copying: str) -> None:
 
 
 def test_an_interruption_keeps_what_was_learnt(plain: Root) -> None:
-    """The next run goes on where this one was interrupted."""
+    """After an interruption, the next run continues with the remaining entries."""
     fill(plain, 200)
 
     def interrupt(_done: int, _all: int) -> None:
@@ -108,7 +108,7 @@ def kept_locked(ledger: Path) -> Iterator[None]:
 
 
 def test_a_busy_ledger_hinders_nothing(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it holds still counts; that nothing could be recorded is a notice and no finding."""
+    """A busy ledger still counts; a notice, and no finding, says that nothing could be recorded."""
     fill(plain)
     verify(plain)
     add(plain.path, key(1), executable(100), written_ns=OLD)
@@ -119,7 +119,7 @@ def test_a_busy_ledger_hinders_nothing(plain: Root, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_damaged_ledger_is_a_finding_and_stays(plain: Root) -> None:
-    """Entries are checked by themselves then, and nothing replaces the ledger: perhaps somebody can save the pins."""
+    """Entries are checked without a damaged ledger, and nothing replaces it, since its pins may be recoverable."""
     fill(plain)
     add(plain.path, key(1), b"junk", written_ns=OLD)
     plain.state.mkdir()
@@ -131,7 +131,7 @@ def test_a_damaged_ledger_is_a_finding_and_stays(plain: Root) -> None:
 
 
 def test_a_damaged_ledger_stays_in_a_large_root_too(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many entries there are, plain verify finds the damaged ledger and leaves it."""
+    """In a large root, too, plain verify finds a damaged ledger and leaves it unchanged."""
     monkeypatch.setattr(listing, "SNAPSHOT_FROM", 100)
     for i in range(101):
         (plain.path / f"jit_f-{i:064x}-cache").touch()
@@ -144,13 +144,15 @@ def test_a_damaged_ledger_stays_in_a_large_root_too(plain: Root, monkeypatch: py
 
 
 def test_a_legacy_entry_and_one_of_today_under_one_key_are_two(plain: Root) -> None:
-    """The legacy entry is not looked at, and the one of today is not damaged for having other bytes."""
+    """A legacy entry is not checked, and an entry with the same key is not damaged for having other bytes."""
     (add(plain.path, key(1), executable(1), written_ns=OLD).with_name(key(1))).write_bytes(executable(2))
     assert damages(verify(plain)) == damages(verify(plain)) == []
 
 
 def test_what_jax_rewrote_while_a_program_ran_is_sound(plain: Root) -> None:
-    """A digest is of the moment of the put: a file that JAX wrote after that, and before the store closed, is anew."""
+    """A digest belongs to the time of the put: a file that JAX wrote after it, before the store closed, is a
+    new one.
+    """
     with Store(plain) as store:
         store.put(EXECUTABLES, key(1), executable(1))
         (plain.path / f"{key(1)}-cache").unlink()
@@ -169,7 +171,9 @@ def test_what_jax_rewrote_while_a_program_ran_is_sound(plain: Root) -> None:
     ],
 )
 def test_damage_anywhere_in_the_ledger_is_found(plain: Root, table: str) -> None:
-    """What reading the entries does not touch is damaged all the same, and it is not plain verify that replaces it."""
+    """Damage in the ledger is found even where reading entries does not touch it, and plain verify does not
+    replace it.
+    """
     fill(plain)
     with Store(plain) as store:
         store.ledger.record([Known(EXECUTABLES, key(1), pinned_ns=1)])

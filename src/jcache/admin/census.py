@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from typing import Final
 
 from jcache import clock
+from jcache.admin.empty import explain_empty
+from jcache.admin.neighbour_groups import Group, beside_executables, grouped
 from jcache.configuration.files import for_program
-from jcache.entry import Neighbour, is_young
+from jcache.entry import is_young
 from jcache.findings import Damage, Finding
 from jcache.frozen import Frozen
-from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root, member
-from jcache.store.file_tree import tree_size
+from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root
 from jcache.store.files import refusal
 from jcache.store.listing import Listing
 from jcache.store.roots import is_bounded
-from jcache.store.sidecar import RECENCY_BYTES
 from jcache.store.store import Store
 from jcache.text import command, shown
 from jcache.units import format_age
 from jcache.verify import last_verification
 from jcache.verify.last_verification import LastVerification
-from jcache.verify.misplaced import NONE_MISPLACED, MisplacedExecutables, find_misplaced
-from jcache.verify.path_keys import describe_portable_keys
+from jcache.verify.neighbours import describe_unlisted
+from jcache.verify.path_key_sentences import describe_portable_keys
+from jcache.verify.path_keys import NONE_MISPLACED, MisplacedExecutables, find_misplaced
 from jcache.verify.permissions import check_directories
 
 CAP: Final = "JAX_COMPILATION_CACHE_MAX_SIZE"
-_NAMES_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class KindCensus:
         empty: number of entries that are empty files.
         unknown: number of entries whose last use is unknown, and counted from writing.
         accessed_ns: time at which last uses without a sidecar were read, in nanoseconds since 1970; None for now.
+        unverified: number of entries whose files are new or changed since the last verification began.
     """
 
     entries: int
@@ -58,15 +59,7 @@ class KindCensus:
     empty: int = 0
     unknown: int = 0
     accessed_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Files of one sort beside the entries: their number, their bytes and the first names."""
-
-    files: int = 0
-    bytes: int = 0
-    names: tuple[str, ...] = ()
+    unverified: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +83,8 @@ class Census:
         unfinished: number of temporary files that are older than a minute.
         pins_known: whether it is known which entries are pinned; if not, nothing can be removed.
         note: sentence on the keys of executables here; None if there is nothing to say.
+        blocking: name of a file that is no entry and makes every bounded put of jax <= 0.11.1 fail; None without one.
+        unlisted: sentence on executables in a directory in which jcache does not look; None without any.
     """
 
     root: Root
@@ -106,6 +101,8 @@ class Census:
     unfinished: int = 0
     pins_known: bool = True
     note: str | None = None
+    blocking: str | None = None
+    unlisted: str | None = None
 
     @property
     def health(self) -> str:
@@ -119,9 +116,10 @@ class Census:
                     f"{missing} of {counted.entries} {kind} have no -atime file, so every bounded put of jax <= 0.11.1 "
                     f"fails; `{self._command('verify --repair')}` makes them"
                 )
-        blocking = [name for name in self.neighbours["unknown"].names if name.endswith(ENTRY_SUFFIX)]
-        if blocking and self.root.layout.follows_jax:
-            return f"{blocking[0]!r} is no entry, so every bounded put of jax <= 0.11.1 fails: move it away"
+        if self.blocking is not None and self.root.layout.follows_jax:
+            return f"{self.blocking!r} is no entry, so every bounded put of jax <= 0.11.1 fails: move it away"
+        if self.unlisted is not None:
+            return self.unlisted
         if self.elsewhere.directories:
             return f"{self._elsewhere()}; `{self._command('info -v')}` shows the remedies"
         if legacy := self.neighbours["legacy"].files:
@@ -170,7 +168,9 @@ class Census:
             return "never verified"
         checked, entries = self.verified.checked, self.verified.entries
         some = "verified" if checked == entries else f"{checked:,} of {entries:,} entries verified"
-        return f"{some} {self._age} ago"
+        later = sum(counted.unverified for counted in self.kinds.values())
+        which = "" if not later else f", {later:,} {'entry' if later == 1 else 'entries'} new or changed since"
+        return f"{some} {self._age} ago{which}"
 
     def _elsewhere(self) -> str:
         """Return a clause on the number of executables that cannot be hit at this path."""
@@ -198,9 +198,11 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
     for fault in faults:
         store.queue.notice(fault)
     cap = found.value("max_size") if store.root.layout.follows_jax else None
-    kinds = {kind: _count(listing, pins, cap) for kind, listing in listings.items()}
+    verified = last_verification.read(store.root)
+    kinds = {kind: _count(listing, pins, cap, verified) for kind, listing in listings.items()}
     with refusal(f"read {store.root.path}"):
-        neighbours = _group_neighbours(listings.values(), store.root)
+        beside = [] if store.root.plain else list(beside_executables(store.root))
+        neighbours = grouped(listings.values(), store.root, beside)
         disk = shutil.disk_usage(store.root.path)
     return Census(
         root=store.root,
@@ -212,12 +214,19 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         notices=tuple(store.notices),
         elsewhere=find_misplaced(store, listings[Kind.EXECUTABLES], sample=sample),
         taken_ns=clock.now_ns(),
-        verified=last_verification.read(store.root),
+        verified=verified,
         unfinished=sum(map(_unfinished, listings.values())),
         pins_known=pins is not None,
-        note=describe_portable_keys(store) if len(listings[Kind.EXECUTABLES]) else None,
+        note=_note(store, listings[Kind.EXECUTABLES]),
+        blocking=_blocking(listings.values()),
+        unlisted=describe_unlisted(store.root, (neighbour.name for neighbour in beside)),
         exposed=next((one for one in check_directories(store.root) if one.damage is Damage.OWNER), None),
     )
+
+
+def _blocking(listings: Iterable[Listing]) -> str | None:
+    names = (neighbour.name for listing in listings for neighbour in listing.neighbours)
+    return min((name for name in names if name.endswith(ENTRY_SUFFIX)), default=None)
 
 
 def _unfinished(listing: Listing) -> int:
@@ -230,7 +239,18 @@ def _unfinished(listing: Listing) -> int:
     return count
 
 
-def _count(listing: Listing, pins: Collection[tuple[Kind, str]] | None, cap: int | None) -> KindCensus:
+def _note(store: Store, executables: Listing) -> str | None:
+    if not store.root.layout.follows_jax:
+        return None
+    return describe_portable_keys(store, executables) if len(executables) else explain_empty(store)
+
+
+def _count(
+    listing: Listing,
+    pins: Collection[tuple[Kind, str]] | None,
+    cap: int | None,
+    verified: LastVerification | None,
+) -> KindCensus:
     used = list(listing.used())
     ours = {key for kind, key in pins or () if kind is listing.kind}
     there = (*listing.columns.keys, *(entry.key for entry in listing.legacy)) if ours else ()
@@ -244,50 +264,6 @@ def _count(listing: Listing, pins: Collection[tuple[Kind, str]] | None, cap: int
         empty=listing.columns.sizes.count(0),
         unknown=listing.unknown,
         accessed_ns=listing.accessed_ns,
+        unverified=0 if verified is None else listing.changed_since(verified.began_ns),
         cap=cap,
     )
-
-
-def _group_neighbours(listings: Iterable[Listing], root: Root) -> dict[str, Group]:
-    found: dict[str, list[Neighbour]] = {
-        name: []
-        for name in (
-            "autotune",
-            "kernels",
-            "legacy",
-            "sidecars",
-            "orphans",
-            "temporary",
-            "unknown",
-            "quarantine",
-            "state",
-        )
-    }
-    for listing in listings:
-        found["sidecars"].append(Neighbour("", Member.SIDECAR, listing.sidecars, listing.sidecars * RECENCY_BYTES))
-        found["legacy"] += (Neighbour(e.key, Member.LEGACY, 1, e.bytes) for e in listing.legacy)
-        for neighbour in listing.neighbours:
-            found["orphans" if neighbour.member is Member.SIDECAR else neighbour.member].append(neighbour)
-    if not root.plain:
-        found["unknown"] += _foreign_files(root)
-    kept, kept_size = tree_size(root.quarantine)
-    files, size = (kept, kept_size) if root.state_path else tree_size(root.state)  # else it lies outside
-    found["quarantine"].append(Neighbour("", Member.OURS, kept // 2, kept_size))  # each entry has its record
-    found["state"].append(Neighbour("", Member.OURS, files - kept, size - kept_size))
-    return {name: _to_group(some) for name, some in found.items()}
-
-
-def _foreign_files(root: Root) -> Iterable[Neighbour]:
-    """Yield the files in the top directory of a jcache root that are not jcache's."""
-    with os.scandir(root.path) as listing:
-        for item in listing:
-            if member(item.name)[0] is not Member.OURS:
-                with suppress(OSError):  # the file may be gone by now
-                    regular = item.is_file(follow_symlinks=False)
-                    yield Neighbour(item.name, Member.UNKNOWN, 1, item.stat(follow_symlinks=False).st_size * regular)
-
-
-def _to_group(some: list[Neighbour]) -> Group:
-    blocking_first = sorted((not n.name.endswith(ENTRY_SUFFIX), n.name) for n in some if n.name)
-    names = [name for _, name in blocking_first[:_NAMES_SHOWN]]
-    return Group(sum(n.files for n in some), sum(n.bytes for n in some), tuple(names))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from glob import escape, glob
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -67,7 +68,9 @@ def find_caches(environment: Mapping[str, str], *, root: str | None = None) -> l
         found[os.path.realpath(path)] = _examine(path, environment, timeout)
     for path in _paths(environment):
         _add(found, path, environment, timeout)
-    for path in [path for cache in list(found.values()) for path in _used_by_runs(cache, timeout)]:
+    for path in _chosen(
+        (text for cache in list(found.values()) for text in _used_by_runs(cache, timeout)), environment
+    ):
         _add(found, path, environment, timeout)
     triton = _triton_path(environment)
     if (real := os.path.realpath(triton)) not in found and triton.is_dir():
@@ -86,14 +89,14 @@ def _add(found: dict[str, FoundCache], path: Path, environment: Mapping[str, str
                 found[real] = FoundCache(path, "unknown", "a directory", problem=str(error))
 
 
-def _used_by_runs(cache: FoundCache, timeout: float) -> list[Path]:
-    """Return the directories that the recorded runs of a root have used instead of it."""
+def _used_by_runs(cache: FoundCache, timeout: float) -> list[str]:
+    """Return the directories that the recorded runs of a root have used; one may be the root's own executables."""
     if cache.census is None:
         return []
     with Store(cache.census.root, lock_timeout=timeout) as store:
         reports = read_reports(store.queue.attempt(store.ledger.runs) or ())
     used = {program.get("directory") for report in reports for program in report.get("programs", [])}
-    return [Path(path) for path in sorted(path for path in used if isinstance(path, str) and os.path.isabs(path))]
+    return sorted(path for path in used if isinstance(path, str) and os.path.isabs(path))
 
 
 def may_have_others(environment: Mapping[str, str]) -> bool:
@@ -103,12 +106,14 @@ def may_have_others(environment: Mapping[str, str]) -> bool:
 
 def _paths(environment: Mapping[str, str]) -> Iterator[Path]:
     yield choose_path(None, {})
-    for text in (*(environment.get(name) for name in VARIABLES), *_paths_of_others(environment)):
-        if text:
-            try:
-                yield choose_path(text, environment)
-            except JcacheError:
-                continue
+    yield from _chosen((*filter(None, map(environment.get, VARIABLES)), *_paths_of_others(environment)), environment)
+
+
+def _chosen(texts: Iterable[str], environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the path of the root that each text means, which may be that of a root's executables; skip wrong texts."""
+    for text in texts:
+        with suppress(JcacheError):
+            yield choose_path(text, environment)
 
 
 def _paths_of_others(environment: Mapping[str, str]) -> list[str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from jcache import clock
+from jcache.admin.filters import Filter
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, OutOfReach
 from jcache.layout import Kind, Root
 from jcache.store.eviction import everything, plan
 from jcache.store.files import refusal
-from jcache.store.links import NO_LINKS, Links
+from jcache.store.links import NO_LINKS, Links, Name, exact_name
+from jcache.store.maintenance import Progress
 from jcache.store.policy import Order, Plan, Policy, Reason, Verdict
 from jcache.store.removal import Removed, foresee, xla_size
 from jcache.store.store import Store
@@ -55,29 +57,40 @@ class PruneLimits(NamedTuple):
         )
 
 
-def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool = False) -> Plan:
-    """Return the plan by which a policy removes entries from a root.
+def plan_prune(
+    store: Store, policy: Policy, kinds: Iterable[Kind], *, filters: Sequence[Filter] = (), xla: bool = False
+) -> Plan:
+    """Return the plan of what a policy removes from a root.
+
+    Args:
+        store: of the root.
+        policy: what to keep to.
+        kinds: of the entries that the policy is about.
+        filters: that the entries satisfy which the policy is about.
+        xla: whether XLA's sub-caches go as well.
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
         OutOfReach: a limit cannot be reached, whatever is removed.
     """
     kinds = frozenset(kinds)
-    entries, links = _entries_with_links(store, kinds)
+    entries, links = entries_with_links(store, kinds)
     if policy.order is Order.COST:
         from jcache.admin.selection import with_seconds
 
         entries = with_seconds(store, entries)
+    only = _satisfying(store, entries, filters)
     with refusal(f"read {store.root.path}"):
         free = shutil.disk_usage(store.root.path).free
-    decided = plan(entries, policy, now_ns=clock.now_ns(), free_bytes=free, links=links, kinds=kinds)
+    decided = plan(entries, policy, now_ns=clock.now_ns(), free_bytes=free, links=links, kinds=kinds, only=only)
     if (policy.bounded or policy.keep_last is not None) and (unknown := [e.kind for e in entries if e.unknown]):
         why = store.catalog.why_unknown(unknown)
         store.queue.notice(
             f"The last use of {len(unknown):,} of {len(entries):,} entries is unknown, and counted from writing: "
             f"{why}. jcache run and jcache.enable() record uses from now on."
         )
-    _check_bounds(entries, policy, links, kinds, root=store.root)
+    about = entries if only is None else [verdict.entry for verdict in (*decided.victims, *decided.kept)]
+    _check_bounds(entries, about, policy, links, kinds, root=store.root)
     reachable = free + sum(_max_freed_bytes(verdict.entry) for verdict in decided.victims)
     reachable += xla_size(store.root) if xla else 0
     if policy.min_free_bytes is not None and reachable < policy.min_free_bytes:
@@ -89,10 +102,22 @@ def plan_prune(store: Store, policy: Policy, kinds: Iterable[Kind], *, xla: bool
     return decided
 
 
-def _check_bounds(entries: list[Entry], policy: Policy, links: Links, kinds: frozenset[Kind], *, root: Root) -> None:
-    """Raise OutOfReach if the pinned entries and those that they need exceed a bound."""
+def _satisfying(store: Store, entries: list[Entry], filters: Sequence[Filter]) -> set[Name] | None:
+    """Return the entries that satisfy all filters; None where there is no filter."""
+    if not filters:
+        return None
+    from jcache.admin.named import satisfying
+
+    return {exact_name(entry) for entry in satisfying(store, entries, filters)}
+
+
+def _check_bounds(
+    entries: list[Entry], about: list[Entry], policy: Policy, links: Links, kinds: frozenset[Kind], *, root: Root
+) -> None:
+    """Raise OutOfReach if pinned entries, and those that they need, are over a bound that is about them."""
     kept = everything(entries, links=links, kinds=kinds).kept if any(entry.pinned for entry in entries) else ()
-    staying = [v.entry for v in kept if v.reason in _PINNED and not v.entry.legacy]
+    names = set(map(exact_name, about)) if kept else set()
+    staying = [v.entry for v in kept if v.reason in _PINNED and not v.entry.legacy and exact_name(v.entry) in names]
     size, unpin = sum(entry.bytes for entry in staying), command("unpin KEY", root.path)
     if policy.max_bytes is not None and size > policy.max_bytes:
         bound, held = format_apart(policy.max_bytes, size)
@@ -117,11 +142,11 @@ def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:
         CannotWrite: a directory of the root cannot be read.
     """
     kinds = frozenset(kinds)
-    entries, links = _entries_with_links(store, kinds)
+    entries, links = entries_with_links(store, kinds)
     return everything(entries, legacy=legacy, links=links, kinds=kinds)
 
 
-def _entries_with_links(store: Store, kinds: frozenset[Kind]) -> tuple[list[Entry], Links]:
+def entries_with_links(store: Store, kinds: frozenset[Kind]) -> tuple[list[Entry], Links]:
     """Return the entries of some kinds, with all traces if these may need them, and the links between them."""
     entries = store.entries([kind for kind in Kind if kind in kinds], legacy=True, uses=True)
     if not kinds & {Kind.EXECUTABLES, Kind.TRACES}:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jcache import clock
+from jcache.admin.facts import FactBook
+from jcache.admin.fields import FIELDS, Source
 from jcache.admin.filters import Filter, Sort
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 _MIN_RECORDED: Final = 1000
 _COLUMN_FIELDS: Final = ("size", "age", "used")
 
-_MOST_RECENT: Final = Sort("used", descending=False)
+_MOST_RECENT: Final = Sort(FIELDS["used"], descending=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +53,19 @@ class Selection:
     legacy: bool = False
 
     @property
-    def needs_seconds(self) -> bool:
-        return self.sort.field == "seconds" or any(f.field == "seconds" for f in self.filters)
-
-    @property
     def needs_uses(self) -> bool:
         """Whether the last uses of all entries are needed."""
-        few = self.limit is not None and not self.filters and self.sort.field in _COLUMN_FIELDS
-        return not few or self.sort.field == "used"
+        few = self.limit is not None and not self.filters and self.sort.field.name in _COLUMN_FIELDS
+        return not few or self.sort.field.name == "used"
 
 
 def select(
-    store: Store, selection: Selection, *, seconds: bool = True, progress: Progress[Entry] = iter
+    store: Store,
+    selection: Selection,
+    *,
+    seconds: bool = True,
+    progress: Progress[Entry] = iter,
+    facts: FactBook | None = None,
 ) -> list[Entry]:
     """Return the selected entries, with pins and, on request, build seconds.
 
@@ -71,8 +74,9 @@ def select(
         selection: options of the selection.
         seconds: whether the returned entries need their build seconds.
         progress: receives the entries to read and yields them.
+        facts: facts that filters and the order read of entries are kept there; by default, nowhere.
     """
-    now = clock.now_ns()
+    now, facts = clock.now_ns(), facts or FactBook(store, progress)
     found: list[Entry] = []
     for kind in selection.kinds:
         listing = store.listing(kind, uses=selection.needs_uses)
@@ -80,12 +84,41 @@ def select(
         if listing.accessed_ns is not None:
             some = list(map(listing.looked_at, some))
         found += store.catalog.enrich(kind, some)
-    if selection.needs_seconds:
-        found = with_seconds(store, found, progress)
-    found = [entry for entry in found if all(f.matches(entry, now) for f in selection.filters)]
-    key = selection.sort.key(now)
+    found = matching(store, found, selection.filters, now, facts, progress)
+    timed = any(one.field.source is Source.HEADER for one in selection.filters)
+    if selection.sort.field.source is Source.HEADER and not timed:
+        found, timed = with_seconds(store, found, progress), True
+    facts.learn(found, [selection.sort.field])
+    key = selection.sort.key(now, facts.of)
     found = sorted(found, key=key) if selection.limit is None else heapq.nsmallest(selection.limit, found, key=key)
-    return with_seconds(store, found, progress) if seconds and not selection.needs_seconds else found
+    return with_seconds(store, found, progress) if seconds and not timed else found
+
+
+def matching(
+    store: Store,
+    entries: Sequence[Entry],
+    filters: Sequence[Filter],
+    now_ns: int,
+    facts: FactBook,
+    progress: Progress[Entry] = iter,
+) -> list[Entry]:
+    """Return the entries that satisfy all of some filters; the filters that cost the least are tried first.
+
+    Args:
+        store: whose entries.
+        entries: with pins, as `Store.enrich` returns them.
+        filters: which.
+        now_ns: the present, nanoseconds since 1970.
+        facts: where to keep what is read of entries.
+        progress: is given the entries to read, and passes them on.
+    """
+    found = list(entries)
+    for one in sorted(filters, key=lambda one: one.field.source):
+        if one.field.source is Source.HEADER:
+            found = with_seconds(store, found, progress)
+        facts.learn(found, [one.field])
+        found = [entry for entry in found if one.matches(entry, now_ns, facts.of(entry))]
+    return found
 
 
 def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress[Entry] = iter) -> list[Entry]:
@@ -102,10 +135,10 @@ def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress[Entr
 
 def _candidates(listing: Listing, selection: Selection) -> Iterator[Entry]:
     yield from listing.legacy if selection.legacy else ()
-    if selection.limit is None or selection.filters or selection.sort.field not in _COLUMN_FIELDS:
+    if selection.limit is None or selection.filters or selection.sort.field.name not in _COLUMN_FIELDS:
         yield from listing.entries()
         return
-    columns, field = listing.columns, selection.sort.field
+    columns, field = listing.columns, selection.sort.field.name
     column = {"size": columns.sizes, "age": columns.created}.get(field) or array("q", listing.used())
     # The columns hold times, and a later time is a smaller age.
     largest_first = selection.sort.descending == (field == "size")

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "du": "jcache.cli.commands.du",
     "prune": "jcache.cli.commands.prune",
     "clear": "jcache.cli.commands.clear",
+    "rm": "jcache.cli.commands.rm",
     "config": "jcache.cli.commands.config",
     "pin": "jcache.cli.commands.pin",
     "unpin": "jcache.cli.commands.pin",
@@ -43,6 +44,13 @@ COMMANDS: Final = {
     "dir": "jcache.cli.commands.env",
     "completion": "jcache.cli.commands.completion",
 }
+_PANELS: Final = {
+    "Look": ("info", "stats", "ls", "show", "du"),
+    "Keep": ("prune", "clear", "rm", "config", "pin", "unpin", "verify", "quarantine"),
+    "Ship": ("export", "import"),
+    "Run": ("run", "warm", "env", "dir", "completion"),
+}
+_PANEL_OF: Final = {name: panel for panel, names in _PANELS.items() for name in names}
 _FUNCTIONS: Final = {"dir": "dir_", "import": "import_"}  # `dir` is a builtin and `import` a keyword
 _CONTEXTS: Final[dict[str, dict[str, Any]]] = {
     # every word after the program's name belongs to the program, even if jcache has an option of that name
@@ -50,6 +58,9 @@ _CONTEXTS: Final[dict[str, dict[str, Any]]] = {
     "warm": {"allow_interspersed_args": False},
 }
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
+
+
+_USAGE_ERROR: Final[Any] = typer.BadParameter.__base__  # Click's UsageError: Typer vendors Click and does not export it
 
 
 class _NoConversion:
@@ -65,24 +76,66 @@ class _NoConversion:
         return value
 
 
-def _without_conversion(parameters: list[Any]) -> list[Any]:
+def _prepared(parameters: list[Any]) -> list[Any]:
+    """Return parameters whose texts are not converted, and whose Python types the help does not show."""
     for parameter in parameters:
         parameter._runtime_param = _NoConversion()
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None
     return parameters
+
+
+def _explain_option(error: Any, ctx: Any, parameters: list[Any]) -> None:  # noqa: ANN401  Click's UsageError
+    """Add to a usage error its command, and to one about an unknown option which option may have been meant."""
+    error.ctx = error.ctx or ctx
+    if getattr(error, "possibilities", ...) is not ...:
+        from jcache.cli.synonyms import suggested_option
+
+        known = [name for parameter in parameters for name in parameter.opts if name.startswith("--")]
+        near = suggested_option(error.option_name, known)
+        error.message, error.possibilities = f"No such option '{error.option_name}'{near or '.'}", None
 
 
 class Command(TyperCommand):
     """Command whose parameters keep their text, without conversion."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  Typer's context, or Click's before 0.26
-        return _without_conversion(super().get_params(ctx))
+        return _prepared(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+        try:
+            return super().parse_args(ctx, args)
+        except _USAGE_ERROR as error:
+            _explain_option(error, ctx, self.get_params(ctx))
+            raise
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401
+        """Return the parts of the usage line; declarations of arguments have their brackets and dots already."""
+        arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
+        return ["[OPTIONS]", *(each.metavar for each in arguments)]
 
 
 class LazyCommands(TyperGroup):
     """Group of all commands; a command's module is imported when the command is called."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401
-        return _without_conversion(super().get_params(ctx))
+        return _prepared(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+        try:
+            return super().parse_args(ctx, args)
+        except _USAGE_ERROR as error:
+            _explain_option(error, ctx, self.get_params(ctx))
+            raise
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            from jcache.cli.synonyms import suggested_command
+
+            ctx.fail(f"No such command '{args[0]}'{suggested_command(args[0], COMMANDS) or '.'}")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401
         return list(COMMANDS)
@@ -92,11 +145,11 @@ class LazyCommands(TyperGroup):
             return None
         function = getattr(importlib.import_module(COMMANDS[cmd_name]), _FUNCTIONS.get(cmd_name, cmd_name))
         single = typer.Typer(add_completion=False)
-        single.command(cmd_name, cls=Command, context_settings=_HELP | _CONTEXTS.get(cmd_name, {}))(_guarded(function))
+        settings = _HELP | _CONTEXTS.get(cmd_name, {})
+        panel = _PANEL_OF[cmd_name]
+        single.command(cmd_name, cls=Command, context_settings=settings, rich_help_panel=panel)(_guarded(function))
         return typer.main.get_command(single)
 
-
-_USAGE_ERROR: Final[Any] = typer.BadParameter.__base__  # Click's UsageError: Typer vendors Click and does not export it
 
 app = typer.Typer(cls=LazyCommands, add_completion=False, context_settings=_HELP, pretty_exceptions_enable=False)
 
@@ -159,7 +212,10 @@ def run(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="jcache", standalone_mode=False)
         sys.stdout.flush()
     except _USAGE_ERROR as error:
-        output.error(f"{error.format_message()} `{_command_path(error)} --help` lists the options.")
+        path = _command_path(error)
+        output.error(
+            f"{error.format_message()} `{path} --help` lists {'the options' if ' ' in path else 'all commands'}."
+        )
         return 2
     except OSError as error:
         output.abandon(sys.stdout)

@@ -53,8 +53,8 @@ RootOption = Annotated[
     typer.Option(
         "--root",
         metavar="DIR",
-        help="Root or JAX cache directory; by default $JCACHE_DIR, then $JAX_COMPILATION_CACHE_DIR, then jcache in the "
-        "user's cache directory.",
+        help="Cache directory: one that jcache made (a root), or one that JAX fills; by default $JCACHE_DIR, then "
+        "$JAX_COMPILATION_CACHE_DIR, then jcache in the user's cache directory.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON: bytes as integers, times as RFC 3339.")]
@@ -66,6 +66,7 @@ KindsOption = Annotated[
         "--kind", metavar="KIND", help="Only entries of this kind; may be repeated.", autocompletion=complete_kinds
     ),
 ]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be done, and change nothing.")]
 XlaOption = Annotated[bool, typer.Option("--xla", help="Remove XLA's own sub-caches (autotune, kernels) as well.")]
 

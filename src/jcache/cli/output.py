@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
-from jcache.text import escaped, is_shown
+from jcache.text import ELLIPSES, escaped, is_shown, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -18,6 +18,9 @@ T = TypeVar("T")
 SCHEMA_VERSION: Final = 1
 _FILE_COLUMNS: Final = 10_000  # width of a stream that is not a terminal: nothing is shortened there
 _MIN_COLUMN_WIDTH: Final = 8
+_MIN_KEY_WIDTH: Final = (
+    14  # an ellipsis, the digits of a short key with their dash, and what tells a little of the name
+)
 
 
 def data(text: str) -> None:
@@ -25,23 +28,45 @@ def data(text: str) -> None:
     sys.stdout.write(_printable(text) + "\n")
 
 
-def as_json(value: dict[str, Any]) -> None:
-    """Print one JSON document on stdout, in ASCII, with ``schema_version`` as its first field."""
-    json.dump({"schema_version": SCHEMA_VERSION} | value, sys.stdout, indent=2)
+def prose(text: str) -> None:
+    """Print a sentence on stdout; on a terminal, break its lines at words."""
+    data(_fitted(text, sys.stdout))
+
+
+def as_json(value: dict[str, Any], *, version: int = SCHEMA_VERSION) -> None:
+    """Print one JSON document on stdout, in ASCII, with ``schema_version`` as its first field.
+
+    Args:
+        value: the other fields.
+        version: of the fields of this command's document.
+    """
+    json.dump({"schema_version": version} | value, sys.stdout, indent=2)
     sys.stdout.write("\n")
 
 
-def rich(*parts: RenderableType) -> None:
-    """Print tables and styled text on stdout, at most as wide as the terminal, if stdout is one."""
+def rich(*parts: RenderableType, whole: bool = False) -> None:
+    """Print tables and styled text on stdout, at most as wide as the terminal, if stdout is one.
+
+    Args:
+        parts: what to print.
+        whole: whether to leave it to the terminal to break lines that are too long.
+    """
     stdout = console(stderr=False)
+    if whole:
+        stdout.width = _FILE_COLUMNS
     for part in parts:
         stdout.print(part)
 
 
-def message(text: str) -> None:
-    """Print a line on stderr; if stderr cannot be written, the command continues without it."""
+def message(text: str, *, whole: bool = False) -> None:
+    """Print a sentence on stderr; if stderr cannot be written, the command continues without it.
+
+    Args:
+        text: the sentence, or several lines.
+        whole: whether lines stay as they are also on a terminal; otherwise, long ones are broken at words.
+    """
     try:
-        sys.stderr.write(_printable(text, sys.stderr) + "\n")
+        sys.stderr.write(_printable(text if whole else _fitted(text, sys.stderr), sys.stderr) + "\n")
         sys.stderr.flush()
     except OSError:
         abandon(sys.stderr)
@@ -88,14 +113,17 @@ def ndjson(value: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
 
 
-def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, lines: bool = True) -> Any:  # noqa: ANN401
+def table(
+    columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, lines: bool = True, whole: bool = False
+) -> Any:  # noqa: ANN401
     """Return a table for `rich`.
 
     Args:
-        columns: heading of each column and its layout: ``left``, ``right``, ``fold`` (may be shortened) or ``wrap``
-            (may take several lines).
+        columns: heading of each column and its layout: ``left``, ``right``, ``key`` (may be shortened in the middle),
+            ``fold`` (may be shortened) or ``wrap`` (may take several lines).
         rows: cells, as text or styled text.
         lines: whether to draw the headings and a rule below them.
+        whole: whether nothing is shortened, however narrow the terminal is.
     """
     from rich.box import Box
     from rich.cells import cell_len
@@ -111,16 +139,35 @@ def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], *, 
     gaps = 3 * (len(columns) - 1)  # two blanks between columns, three before Rich 14
     spare = console(stderr=False).width - sum(widths) - gaps
     for i, (heading, how) in enumerate(columns):
+        least = {"key": _MIN_KEY_WIDTH, "fold": _MIN_COLUMN_WIDTH, "wrap": _MIN_COLUMN_WIDTH}.get(how)
+        if least is not None and not whole:
+            widths[i] = min(widths[i], max(least, widths[i] + spare))
         result.add_column(
             heading,
             justify="right" if how == "right" else "left",
             no_wrap=how != "wrap",
             overflow="fold" if how == "wrap" else "ellipsis",
-            width=max(_MIN_COLUMN_WIDTH, min(widths[i], widths[i] + spare)) if how in ("fold", "wrap") else widths[i],
+            width=widths[i],
         )
     for row in texts:
-        result.add_row(*row)
+        result.add_row(*(_middle(cell, widths[i]) if columns[i][1] == "key" else cell for i, cell in enumerate(row)))
     return result
+
+
+def _middle(text: Any, width: int) -> Any:  # noqa: ANN401
+    """Return a text, which ends in digits of a hash after a dash, shortened in the middle to a width in cells."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    if cell_len(text.plain) <= width:
+        return text
+    ellipsis = ELLIPSES[0] if takes(ELLIPSES[0]) else ELLIPSES[1]
+    tail = f"-{text.plain.rpartition('-')[2]}"
+    tail = tail if len(tail) + len(ellipsis) < width else tail[: width // 2]
+    head = text.plain[:width]
+    while head and cell_len(head) + len(ellipsis) + len(tail) > width:
+        head = head[:-1]
+    return Text(f"{head}{ellipsis}{tail}")
 
 
 def count(number: int, one: str, many: str) -> str:
@@ -142,6 +189,17 @@ def console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _FILE_COLUMNS
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
+
+
+def _fitted(text: str, stream: TextIO) -> str:
+    """Return a text with lines that break at words where the stream is a terminal."""
+    if not stream.isatty():
+        return text
+    try:
+        columns = int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return text
+    return wrapped(text, columns) if columns > 0 else text
 
 
 def _printable(text: str, stream: Any = None) -> str:  # noqa: ANN401

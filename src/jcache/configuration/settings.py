@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -12,6 +11,7 @@ from jcache.errors import InvalidValue
 from jcache.frozen import Frozen
 from jcache.jax_internals.presets import Preset
 from jcache.store.policy import Order
+from jcache.text import unknown_choice
 from jcache.units import parse_age, parse_choice, parse_size
 
 Value = int | str | tuple[str, ...]  # bytes, nanoseconds or a number; a name; paths
@@ -113,9 +113,7 @@ def setting(name: str) -> Setting:
     """
     found = SETTINGS.get(normal(name))
     if found is None:
-        near = difflib.get_close_matches(normal(name), SETTINGS, n=1)
-        meant = f"did you mean {near[0]}? " if near else ""
-        raise InvalidValue(f"'{name}' is not a setting: {meant}choose from {', '.join(SETTINGS)}.")
+        raise InvalidValue(unknown_choice(name, "is not a setting", SETTINGS))
     return found
 
 

@@ -91,6 +91,13 @@ def loaded_now(then: Iterable[str]) -> dict[str, str]:
     return {label: in_words(label.removeprefix(LOADED)) for label in then if label.startswith(LOADED)}
 
 
+def is_loaded_since(origin: Origin, then: Collection[str]) -> bool:
+    """Whether a library is loaded now and was not when a result with these labels was there, which is then known."""
+    names = set(origin.split())
+    labels = {prefix + name for prefix in (LOADED, _REQUIRED) for name in names}
+    return bool(names) and names <= _names_loaded() and labels.isdisjoint(then)
+
+
 @lru_cache(maxsize=4096)
 def _needed(origin: Origin) -> list[str]:
     found: set[str] = set()

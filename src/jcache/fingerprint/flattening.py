@@ -1,7 +1,8 @@
 """How JAX flattens classes of libraries that the program has registered, as a part of what an entry depends on.
 
 A function need not name a class whose instances it is given by a library, so its fingerprint cannot tell. While an
-entry is made all such classes are written down; a later process compares those that it has imported.
+entry is made all such classes are written down; a later process compares those that it has imported. It leaves out
+classes of a library that was not loaded when the entry was made, since no code that made the entry has used them.
 """
 
 import sys
@@ -10,6 +11,8 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from jcache.fingerprint.describe import shortened
+from jcache.fingerprint.distributions import is_loaded_since
+from jcache.fingerprint.origins import of_module_named
 from jcache.fingerprint.registrations import are_of_dataclass, is_by_others, pytrees, registered
 from jcache.fingerprint.walk import digest_of
 
@@ -27,13 +30,22 @@ def flattened() -> dict[str, str]:
 
 
 def flattened_now(then: Mapping[str, str]) -> dict[str, str]:
-    """The same part today, in the same words if no class that is imported is flattened otherwise than then."""
+    """The same part today, in the same words if no class that is imported is flattened otherwise than then.
+
+    Args:
+        then: all parts of the entry, those of its key too: they name the libraries that were loaded.
+    """
     words = then.get(_LABEL)
     if words is None:
         return {}
     pairs = [] if words == _NONE else words.split()
     known = dict(zip(pairs[::2], pairs[1::2], strict=False))
-    now = {name: _words(cls) for name, cls in pytrees().items() if name in known or is_by_others(cls)}
+    counted = {
+        name: cls
+        for name, cls in pytrees().items()
+        if name in known or (is_by_others(cls) and not is_loaded_since(of_module_named(str(cls.__module__)), then))
+    }
+    now = {name: _words(cls) for name, cls in counted.items()}
     same = all(known.get(name) == digest != _KEYLESS for name, digest in now.items())
     return {_LABEL: words if same else _written(known | now)}
 

@@ -14,8 +14,8 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from ..patching import Patch, WithDefaults, WritesOfAllRanks
-from .path_keys import AUTOTUNE, KERNELS, SET_BY_JAX, in_keys, trying
+from ..patching import Patch, WritesOfAllRanks
+from .path_keys import AUTOTUNE, KERNELS, in_keys, trying, without_xla_caches
 from .versions import NEWEST_TESTED
 
 _STATE_NAMES: Final = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
@@ -179,9 +179,8 @@ def used_before() -> bool:
 def portable_keys(*, on: bool) -> str | None:
     """Keep the directory's path out of the keys, where JAX includes it (0.4.36 to 0.10.2).
 
-    The keys are those that JAX computes with `jax_persistent_cache_enable_xla_caches="none"`, while XLA's autotune
-    cache keeps working. With XLA's kernel cache, which is off by default, the keys do not depend on the path either,
-    but from jax 0.7 on they are other ones. On other versions of JAX nothing is done.
+    The keys are those that JAX computes with `jax_persistent_cache_enable_xla_caches="none"`, while the caches of XLA
+    that JAX is set to use keep working. On other versions of JAX nothing is done.
 
     Returns:
         The reason why it cannot be done, or None.
@@ -205,7 +204,7 @@ def portable_keys(*, on: bool) -> str | None:
         def hash_without_paths(hash_obj: Any, compile_options_obj: Any, *args: Any, **kwargs: Any) -> Any:
             if trying.now:
                 return original(hash_obj, compile_options_obj, *args, **kwargs)
-            return original(hash_obj, WithDefaults(compile_options_obj, SET_BY_JAX), *args, **kwargs)
+            return original(hash_obj, without_xla_caches(compile_options_obj), *args, **kwargs)
 
         return hash_without_paths
 

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from typing import Final
 
 
-class _Mine(threading.local):
-    puts_off: bool = False
+class _ThreadState(threading.local):
+    is_pausing: bool = False
 
 
 class _Collector:
@@ -29,22 +29,22 @@ class _Collector:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._mine = _Mine()
+        self._thread = _ThreadState()
         self._count = 0  # threads that put it off
         self._was_enabled = False
 
     def put_off(self) -> None:
         """Pause it for this thread, unless it is paused."""
-        if not self._mine.puts_off:
+        if not self._thread.is_pausing:
             with self._lock:
                 self._one_more()
-                self._mine.puts_off = True
+                self._thread.is_pausing = True
 
     def go_on(self) -> None:
         """End this thread's pause."""
-        if self._mine.puts_off:
+        if self._thread.is_pausing:
             with self._lock:
-                self._mine.puts_off = False
+                self._thread.is_pausing = False
                 self._one_less()
 
     def waits_for(self, work: Callable[[], object]) -> None:
@@ -77,7 +77,7 @@ class _Collector:
     @contextmanager
     def waits(self) -> Iterator[None]:
         """Pause it within the ``with`` block."""
-        did_wait = self._mine.puts_off
+        did_wait = self._thread.is_pausing
         self.put_off()
         try:
             yield

@@ -11,13 +11,14 @@ jcache.
 
 # ruff: noqa: ANN401 - JAX's internals have no stable types
 
+import copy
 import logging
 import os
 import re
 import threading
 from pathlib import PurePath
 
-from ..patching import WithDefaults
+from .option_bytes import without_field
 from .versions import KEYS_WITH_PATHS, KEYS_WITHOUT_PATHS
 
 if False:  # for the type checker: typing and collections.abc are not needed to run
@@ -30,7 +31,8 @@ AUTOTUNE = "xla_gpu_per_fusion_autotune_cache_dir"
 KERNELS = "xla_gpu_kernel_cache_file"
 _MODE = "xla_gpu_experimental_autotune_cache_mode"  # set with AUTOTUNE, and in keys of some versions
 _PARALLELISM = "xla_gpu_enable_llvm_module_compilation_parallelism"  # set with KERNELS
-SET_BY_JAX = (AUTOTUNE, KERNELS, _PARALLELISM, _MODE)
+SET_BY_JAX = (AUTOTUNE, _PARALLELISM, _MODE, KERNELS)
+_KERNELS_FIELD = (3, 3, 306)  # CompileOptionsProto.executable_build_options.debug_options.xla_gpu_kernel_cache_file
 
 
 class _Trying(threading.local):
@@ -50,6 +52,11 @@ def in_keys(version: str) -> bool:
 def in_keys_now(version: str) -> bool:
     """Return whether its keys depend on the path with the current settings: from 0.11 on with XLA's kernel cache."""
     return in_keys(version) or (_numbers(version) >= KEYS_WITHOUT_PATHS and KERNELS in xla_caches())
+
+
+def can_be_in_keys(version: str) -> bool:
+    """Return whether its keys depend on the path with some settings."""
+    return _numbers(version) >= KEYS_WITH_PATHS
 
 
 def _numbers(version: str) -> "tuple[int, ...]":
@@ -81,10 +88,10 @@ def with_path_keys(
         try:
             if is_stored(key):
                 return key
-            for directory in directories():
+            for directory, options in _alternatives(compile_options, list(directories())):
                 trying.now = True
-                options = _with_path(compile_options, directory) if directory else _without_path(compile_options)
                 other = get_cache_key(module, devices, options, *rest, **named)
+                trying.now = False
                 if "://" in directory or is_stored(other):  # in a remote store, JAX's own key is not looked up first
                     if directory:
                         found(other, key)
@@ -111,33 +118,75 @@ def xla_caches() -> "frozenset[str]":
     return frozenset(name for name in (AUTOTUNE, KERNELS) if setting == "all" or name in setting)
 
 
-def _with_path(compile_options: "Any", directory: str) -> "Any":
-    """Return the compile options that JAX makes with another cache directory, and with XLA's default caches if none.
+def _alternatives(compile_options: "Any", directories: "list[str]") -> "Iterable[tuple[str, Any]]":
+    """Yield compile options with another key, each with the directory in the key, or with `NO_PATH`.
+
+    An entry has the key of the caches of XLA that its program was set to use, so each such setting is tried: first the
+    current one, and then the others. A remote store is asked for one key alone.
 
     Args:
-        compile_options: the options that JAX has made with the caches of XLA that it is set to use.
-        directory: the value of ``jax_compilation_cache_dir``.
+        compile_options: the options that JAX has made.
+        directories: the directories to try, `NO_PATH` among them where that key is another one than JAX's own.
     """
-    import copy
+    from jax import version
 
+    in_key = {AUTOTUNE, KERNELS} if in_keys(version.__version__) else {KERNELS}
+    current = xla_caches() & in_key
+    places = [directory for directory in directories if directory]
+    without = without_xla_caches(compile_options)
+    if places and "://" in places[0]:
+        yield places[0], _with_xla_caches(without, places[0], current or in_key & {AUTOTUNE})
+        return
+    if current:
+        yield from ((place, _with_xla_caches(without, place, current)) for place in places)
+    if NO_PATH in directories:
+        yield NO_PATH, without
+    for caches in ({AUTOTUNE}, {AUTOTUNE, KERNELS}, {KERNELS}):
+        if caches <= in_key and caches != current:
+            yield from ((place, _with_xla_caches(without, place, caches)) for place in places)
+
+
+def _with_xla_caches(compile_options: "Any", directory: str, caches: "Iterable[str]") -> "Any":
+    """Return the compile options that JAX makes with another cache directory and with these caches of XLA.
+
+    Args:
+        compile_options: options without caches of XLA.
+        directory: the value of ``jax_compilation_cache_dir``.
+        caches: `AUTOTUNE`, `KERNELS`.
+    """
     from jax._src import distributed
     from jax._src.lib import xla_client  # type: ignore[attr-defined]
 
     copied = copy.deepcopy(compile_options)
     debug_options = copied.executable_build_options.debug_options
-    caches = xla_caches()
-    for name in caches or (AUTOTUNE,):
+    for name in caches:
         setattr(debug_options, name, str(PurePath(directory) / name))
+    if KERNELS in caches and hasattr(debug_options, _PARALLELISM):
+        setattr(debug_options, _PARALLELISM, True)
     modes = getattr(xla_client, "AutotuneCacheMode", None)
-    if not caches and modes is not None and hasattr(debug_options, _MODE):
+    if AUTOTUNE in caches and modes is not None and hasattr(debug_options, _MODE):
         is_first = (distributed.global_state.process_id or 0) == 0
         setattr(debug_options, _MODE, modes.UPDATE if is_first else modes.READ)
     return copied
 
 
-def _without_path(compile_options: "Any") -> "Any":
-    """Return the compile options that give the key of `jcache.enable()`."""
-    return WithDefaults(compile_options, SET_BY_JAX)
+def without_xla_caches(compile_options: "Any") -> "Any":
+    """Return the compile options that JAX makes where it is set to use no cache of XLA, as their bytes have it."""
+    copied = copy.deepcopy(compile_options)
+    usual = type(copied)()  # with the values of XLA_FLAGS, as JAX has them where it sets none of these options
+    for name in SET_BY_JAX:
+        value = getattr(_debug_options(usual), name, None)
+        # a value that has been set is serialized, even if it is the default
+        if value is not None and getattr(_debug_options(copied), name) != value:
+            setattr(_debug_options(copied), name, value)
+            if name == KERNELS and not value:
+                copied = type(copied).ParseFromString(without_field(copied.SerializeAsString(), _KERNELS_FIELD))
+    return copied
+
+
+def _debug_options(compile_options: "Any") -> "Any":
+    """Return the debug options, which are a view into the compile options and must not outlive them."""
+    return compile_options.executable_build_options.debug_options
 
 
 def _keep_tries_out_of_logs() -> None:

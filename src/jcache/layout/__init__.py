@@ -23,7 +23,18 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
     file = key "-cache"                                       (at most 255 bytes in all)
 """
 
-from jcache.layout.keys import answers, are_files_of_keys, check_key, is_key, kept_of, name_of, shortened, storable
+from jcache.layout.keys import (
+    answers,
+    are_files_of_keys,
+    check_key,
+    hash_of,
+    is_key,
+    kept_of,
+    name_of,
+    short_key,
+    shortened,
+    storable,
+)
 from jcache.layout.layouts import JAX, JCACHE, Layout, Member, file_name_of, member
 from jcache.layout.names import (
     ASIDE_PREFIX,
@@ -49,5 +60,6 @@ __all__ = [
     "ASIDE_PREFIX", "AUTOTUNE_NAME", "DIRECTORY_NAMES", "ENTRY_SUFFIX", "JAX", "JCACHE", "KERNELS_NAME",
     "LOCK_NAME", "NAME_LIMIT", "PINS_NAME", "SIDECAR_SUFFIX", "STATE_NAME", "TAG_NAME", "TAG_TEXT",
     "TEMPORARY_PREFIX", "XLA_NAMES", "Kind", "Layout", "Member", "Root", "answers", "are_files_of_keys",
-    "check_key", "file_name_of", "is_key", "kept_of", "member", "name_of", "parse_kind", "shortened", "storable",
+    "check_key", "file_name_of", "hash_of", "is_key", "kept_of", "member", "name_of", "parse_kind", "short_key",
+    "shortened", "storable",
 ]  # fmt: skip

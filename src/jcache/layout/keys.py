@@ -9,6 +9,7 @@ from jcache.layout.names import ENTRY_SUFFIX, NAME_LIMIT
 
 HASH_LENGTH: Final = 64
 _HEX: Final = "0123456789abcdef"
+_SHORT_HASH: Final = 8  # digits that tables print
 _TAG_MARK: Final = "~"
 _TAG_LENGTH: Final = 16
 _ROOM: Final = NAME_LIMIT - len(ENTRY_SUFFIX) - len("-") - HASH_LENGTH - len(_TAG_MARK) - _TAG_LENGTH
@@ -24,9 +25,20 @@ def name_of(key: str) -> str:
     return key.rpartition("-")[0]  # another program's hashes have other lengths
 
 
+def hash_of(key: str) -> str:
+    """Return the hash in a key: what follows the name."""
+    return key.rpartition("-")[2]
+
+
+def short_key(key: str) -> str:
+    """Return a prefix of a key that fits a table and, in most roots, belongs to only one key."""
+    name, dash, digits = key.rpartition("-")
+    return f"{name}{dash}{digits[:_SHORT_HASH]}" if dash else key
+
+
 def answers(key: str, prefix: str) -> bool:
     """Return whether a prefix, which is not empty, begins a key or its hash."""
-    return key.startswith(prefix) or key.startswith(prefix, len(name_of(key)) + 1)
+    return key.startswith(prefix) or hash_of(key).startswith(prefix)
 
 
 def are_files_of_keys(names: Sequence[str]) -> bool:

@@ -34,7 +34,7 @@ from jcache.runs.calls import HIT, STORED
 from jcache.runs.log import Program
 from jcache.store import files
 from jcache.store.ledger import Known
-from jcache.store.roots import has_lock
+from jcache.store.roots import has_lock, root_path
 from jcache.text import command, quoted
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def environment(
         base: as in `settings`.
         override_user: whether to replace the user's thresholds, and to turn the cache on if the user has it off.
         spellings: the strings that may stand for ``cache_dir`` in keys of its entries, from
-            `jcache.verify.path_spellings.find_spellings`.
+            `jcache.verify.path_keys.find_spellings`.
     """
     env = dict(base)
     if env.get(_OUR_XLA_CACHES) == env.get(_XLA_CACHES):  # a jcache run inside another one
@@ -203,7 +203,8 @@ def _is_same(directory: Path, path: str) -> bool:
 def _other_directory_notice(directory: Path, path: str, number: int, subcommand: str, words: Sequence[str]) -> str:
     """Return a notice that a program has its own cache directory, and what to do."""
     what = "1 executable is" if number == 1 else f"{number:,} executables are"
-    again = command(subcommand, path, f"-- {' '.join(map(quoted, words))}")
+    root = path if "://" in path else root_path(Path(path))
+    again = command(subcommand, root, f"-- {' '.join(map(quoted, words))}")
     there = "" if "://" in path else f"; to look after those: `{again}`"
     return (
         f"The program has set a cache directory of its own: {what} in {path}, and not in {directory}. To have them "

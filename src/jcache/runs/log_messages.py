@@ -10,6 +10,7 @@ from typing import Any, Final
 from jcache.runs.calls import BYPASSED, NOT_STORED, STORED
 
 Line = dict[str, Any]
+_PRESENT: Final = "an entry with this key was there already"
 
 
 class CompileRequest:
@@ -112,7 +113,8 @@ def _not_written(reason: str) -> Handler:
 
 def _writing(request: CompileRequest, line: Line) -> None:
     if line.get("present"):
-        request.settle(NOT_STORED, request.lookup_failure or "an entry with this key was there already")
+        why = "the entry with this key is incomplete" if line.get("incomplete") else _PRESENT
+        request.settle(NOT_STORED, request.lookup_failure or why)
 
 
 def _unreadable(request: CompileRequest, line: Line) -> None:

@@ -212,18 +212,27 @@ def _saved(program: Program, build_seconds: BuildSeconds) -> float:
     return max(0.0, (exact if exact is not None else program.jax_build_seconds or 0.0) - program.seconds)
 
 
+def short_id(identity: str) -> str:
+    """Return the last part of a run's id, which tells runs apart but for rare coincidences."""
+    return identity.rpartition("-")[2] or identity
+
+
 def report_named(reports: Sequence[dict[str, Any]], wanted: str, root: Path) -> dict[str, Any]:
     """Return the stored report of a run of a root.
 
     Args:
         reports: all reports of the root, the latest last.
-        wanted: the id of the run, an unambiguous beginning of it, or ``last``.
+        wanted: the id of the run, an unambiguous beginning of it, its last part as `jcache stats` prints it, or
+            ``last``.
         root: path of the root, for the message.
 
     Raises:
         UnknownKey: no run, or more than one, has such an id.
     """
-    matching = reports[-1:] if wanted == "last" else [report for report in reports if report["id"].startswith(wanted)]
+    matching: Sequence[dict[str, Any]] = [
+        report for report in reports if report["id"].startswith(wanted) or short_id(report["id"]) == wanted
+    ]
+    matching = reports[-1:] if wanted == "last" else matching
     if len(matching) != 1:
         how = "Several runs are" if matching else "No run is"
         raise UnknownKey(f"{how} recorded as '{wanted}': `{command('stats', root)}` lists them.")

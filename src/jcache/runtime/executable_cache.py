@@ -220,7 +220,7 @@ class ExecutableCache:
     def _remove_damaged(self, key: str, name: str, finding: Finding) -> None:
         self._emit(CacheEvent(EventKind.DAMAGED, key, detail=finding.damage))
         about = f"{name} in {self.path} was damaged ({finding.evidence.rstrip('.')})"
-        reason, text = "damaged", f"{about}: it is in quarantine now, and is compiled anew."
+        reason, text = "damaged", f"{about}: it is in quarantine now, and will be compiled again."
         try:
             if not self._is_writer():
                 raise CannotWrite("this process only reads.")

@@ -80,7 +80,7 @@ def explain(
         shared: read-only roots that serve, too.
     """
 
-    def told(reason: str, *changed: str, hit: bool = False) -> Explanation:
+    def explanation(reason: str, *changed: str, hit: bool = False) -> Explanation:
         nearest = key if changed else None
         return Explanation(name=name, key=key, hit=hit, reason=reason, nearest=nearest, changes=changed)
 
@@ -90,14 +90,16 @@ def explain(
             if opened is None:
                 continue
             if isinstance(opened, Finding):
-                return told(f"it is damaged: {opened.evidence}")
+                return explanation(f"it is damaged: {opened.evidence}")
             if stale := staleness(opened.header, parts):
-                return told(f"its code or its inputs have changed since it was {_BUILT_OR_TRACED[kind]}:", *stale)
+                return explanation(
+                    f"its code or its inputs have changed since it was {_BUILT_OR_TRACED[kind]}:", *stale
+                )
             load(opened)
         except (OSError, DamagedEntry, Unresolved) as error:
-            return told(f"it cannot be loaded: {error}")
+            return explanation(f"it cannot be loaded: {error}")
         seconds = format_seconds(opened.header.build_seconds)
-        return told(f"from {place.path}, {_BUILT_OR_TRACED[kind]} in {seconds}", hit=True)
+        return explanation(f"from {place.path}, {_BUILT_OR_TRACED[kind]} in {seconds}", hit=True)
     return nearest(root, kind, name, key, parts)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from jcache.jax_internals import cache_hook, cache_keys, config
-from jcache.jax_internals.path_keys import in_keys, in_keys_now, is_file, xla_caches
+from jcache.jax_internals.path_keys import KERNELS, NO_PATH, can_be_in_keys, in_keys, is_file, xla_caches
 from jcache.layout import Kind, Root, storable
 from jcache.runs import observers
 from jcache.store.store import Store
-from jcache.verify.path_keys import describe_mixed_keys
-from jcache.verify.path_spellings import find_spellings, named_directories
+from jcache.verify.path_key_sentences import describe_mixed_keys
+from jcache.verify.path_keys import find_spellings, named_directories
 
 
 def try_path_keys(
@@ -31,7 +31,7 @@ def try_path_keys(
         The keys with a path that were found, each with the key that it replaces; later finds are added.
     """
     tries = _Tries(roots, note)
-    if in_keys_now(cache_hook.versions()[0]):
+    if can_be_in_keys(cache_hook.versions()[0]):
         tries.find_spellings(named_directories(os.environ, *paths))
         cache_keys.try_path_keys(tries.to_try, tries.is_stored, tries.is_found)
     return tries.found
@@ -46,7 +46,8 @@ class _Tries:
         self._directories = [str(root.directory(Kind.EXECUTABLES)) for root in roots]
         self._texts: list[str] = []
         # From jax 0.11 on there is no choice to report: only the user can put the path into keys, and it stays there.
-        self._note = note if in_keys(cache_hook.versions()[0]) else lambda _: None
+        self._by_default = in_keys(cache_hook.versions()[0])
+        self._note = note if self._by_default else lambda _: None
 
     def find_spellings(self, paths: Sequence[str]) -> None:
         for root, directory in zip(self._roots, self._directories, strict=True):
@@ -58,10 +59,10 @@ class _Tries:
 
     def to_try(self) -> list[str]:
         places = self._places()
-        if places is self._directories:
-            return self._texts
-        is_users_none = "://" in places[0] and not xla_caches()  # then JAX's own key has no path
-        return [] if is_users_none else places
+        if "://" in places[0]:  # JAX's own key has a path there with these caches alone
+            return places if xla_caches() and (self._by_default or KERNELS in xla_caches()) else []
+        own_has_path = not self._by_default and KERNELS in xla_caches()
+        return [*(self._texts if places is self._directories else places), *([NO_PATH] if own_has_path else [])]
 
     def is_stored(self, key: str) -> bool:
         return any(is_file(place, storable(key)) for place in self._places())

@@ -120,7 +120,7 @@ def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
     then = dependencies_of(header, known)
     if not then:
         return []
-    ran, pytrees, libraries = discovered(then), flattened_now(then), loaded_now(then)
+    ran, pytrees, libraries = discovered(then), flattened_now(header.key_parts), loaded_now(then)
     rest = then.keys() - ran.keys() - pytrees.keys() - libraries.keys()
     today = {**libraries, **now(rest), **discovered_now(ran), **pytrees}
     return [] if today == then else changes(then, today)
@@ -209,7 +209,9 @@ class SealedStore:
             warn_once(("set aside", self.root.path), f"{describe(finding)}, and stays there: {error}")
             return
         if moved and finding.damage is not Damage.STALE:
-            warn_once(("damaged", self.root.path), f"{describe(finding)}: it is in quarantine now, and is made anew.")
+            warn_once(
+                ("damaged", self.root.path), f"{describe(finding)}: it is in quarantine now, and will be made again."
+            )
 
     def record_spent(self, spent: Spent) -> None:
         """Keep the cost of a build or a load for the next write to the ledger."""

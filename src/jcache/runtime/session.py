@@ -222,7 +222,7 @@ class Session:
             self._notes.append(notice)
         self._undo.callback(callbacks.cache_callbacks, on=False)
         if reason := callbacks.cache_callbacks(on=self.request.callbacks):
-            self._notes.append(f"Programs with host callbacks are compiled anew in every process: {reason}.")
+            self._notes.append(f"Programs with host callbacks are compiled again in every process: {reason}.")
         self._undo.callback(cache_hook.all_ranks_write, on=False)
         if reason := cache_hook.all_ranks_write(on=self.request.write is Write.ALL):
             self._warnings.append(f"Only the first process stores programs: {reason}.")

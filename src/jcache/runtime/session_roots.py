@@ -53,17 +53,16 @@ class SessionRoots:
                 root = create_root(path, plain=plain)
                 self._check_writable(root)
             except CannotWrite as error:
-                self._warn(f"{error} Programs go on, and none of them is stored.")
+                self._warn(f"{error} Programs run, but none is stored.")
                 self.is_unwritable = True
                 root = open_root(path) if path.is_dir() else Root(path, plain=plain)
         except NoCacheHere as error:
-            self._warn(f"{error} JAX is left as it was.")
+            self._warn(f"{error} JAX is unchanged.")
             return None
         directory = root.directory(Kind.EXECUTABLES)
         if not root.plain and directory.is_symlink():
             self._warn(
-                f"{directory} is a symbolic link, which is not followed: name what it points to as root. JAX is left "
-                "as it was."
+                f"{directory} is a symbolic link, which is not followed: name its target as root. JAX is unchanged."
             )
             return None
         return root

@@ -28,7 +28,7 @@ class WarnOnce:
         """Emit a text, unless there was a warning about the same subject before."""
         if about not in self._known:
             self._known.add(about)
-            self._emit(f"{text} (The program goes on; this is said once.)")
+            self._emit(f"{text} (The program goes on; this warning is shown once.)")
 
     def forget(self) -> None:
         """Warn about every subject anew."""

@@ -1,4 +1,4 @@
-"""Find the entries of a root: list them, look one up by its key, and add what the ledger knows."""
+"""The entries of a root: listed, counted, and with what the ledger knows of them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from jcache.entry import Entry
-from jcache.errors import UnknownKey
-from jcache.layout import Kind, Root, answers
+from jcache.layout import Kind, Root
 from jcache.store import files
 from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.directories import is_link
 from jcache.store.ledger import Known
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.listing import Listing, list_root
-from jcache.text import command
 
 
 class Catalog:
@@ -93,46 +91,6 @@ class Catalog:
         if not known and pinned == set():
             return list(entries)
         return [_with_known(entry, known.get(entry.key), pinned) for entry in entries]
-
-    def find(self, prefix: str) -> Entry:
-        """Return the entry that a key, or an unambiguous beginning of a key or of its hash, stands for.
-
-        Raises:
-            UnknownKey: none or several do.
-        """
-        path = self._root.path
-        found: list[Entry] = []
-        prefix = self._root.layout.key_of(prefix)
-        for kind in Kind:
-            listing = self.listing(kind)
-            keys = listing.columns.keys
-            answering = (listing.entry(i) for i in range(len(listing)) if answers(keys[i], prefix))
-            found += map(listing.looked_at, answering) if listing.accessed_ns is not None else answering
-            found += (entry for entry in listing.legacy if answers(entry.key, prefix))
-        exact = [entry for entry in found if entry.key == prefix]
-        found = exact if exact else found
-        if not found:
-            ls = command("ls", path)
-            raise UnknownKey(f"No entry of {path} has the key or prefix '{prefix}': `{ls}` lists them.")
-        if len(found) > 1:
-            some = ", ".join(sorted(entry.key for entry in found)[:3])
-            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-            raise UnknownKey(f"'{prefix}' stands for {len(found)} entries: {some}{more}; give more of the key.")
-        return self.enrich(found[0].kind, found)[0]
-
-    def find_pins(self, prefix: str) -> list[tuple[Kind, str]]:
-        """Return the pins of a key that a text stands for, as `find` reads it, whether or not there is such an entry.
-
-        Raises:
-            UnknownKey: several keys that are pinned begin like this.
-            LedgerUnavailable: what is pinned is not known.
-        """
-        prefix = self._root.layout.key_of(prefix)
-        pins = sorted(self._queue.pins.known())
-        found = [pin for pin in pins if pin[1] == prefix] or [pin for pin in pins if answers(pin[1], prefix)]
-        if len({key for _, key in found}) > 1:
-            raise UnknownKey(f"'{prefix}' stands for {len(found)} pins; give more of the key.")
-        return found
 
 
 def _with_known(entry: Entry, known: Known | None, pinned: set[str] | None) -> Entry:

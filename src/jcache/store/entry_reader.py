@@ -73,7 +73,7 @@ class EntryReader:
     def refresh(self, old: Snapshot) -> Columns:
         """Return the old columns with present data, where the names have not changed."""
         limit = old.settled_before_ns
-        keys, _, made, _, sidecars, _ = old.columns
+        keys, _, made, _, sidecars, _, _ = old.columns
         keep = [created < limit for created in made]
         again = [(key, s != NO_SIDECAR) for key, s, k in zip(keys, sidecars, keep, strict=True) if not k]
         columns = old.columns if not again else old.columns.where(keep)
@@ -91,7 +91,7 @@ class EntryReader:
 
     def _append(self, columns: Columns, present: Iterable[tuple[str, bool]], known: dict[str, tuple[int, int]]) -> None:
         lstat, descriptor, used_ns = os.lstat, self.descriptor, self.times.used_ns
-        keys, sizes, made, used, sidecars, accessed = columns
+        keys, sizes, made, used, sidecars, accessed, changed = columns
         for key, has_sidecar in present:
             try:
                 status = lstat(key + ENTRY_SUFFIX, dir_fd=descriptor)
@@ -110,6 +110,7 @@ class EntryReader:
             used.append(recency)
             sidecars.append(sidecar)
             accessed.append(used_ns(status))
+            changed.append(min(max(status.st_ctime_ns, 0), LATEST_NS))
 
     def _recency(self, key: str, created: int, known: tuple[int, int] | None = None) -> tuple[int, int]:
         """Return the recency and the sidecar's modification time; read the file only if that time has changed."""
@@ -134,6 +135,6 @@ class EntryReader:
 def _sidecars(old: Snapshot) -> dict[str, tuple[int, int]]:
     """Return recency and modification time of the settled sidecars of a snapshot, by key."""
     limit = old.settled_before_ns
-    keys, _, created, recency, sidecars, _ = old.columns
+    keys, _, created, recency, sidecars, _, _ = old.columns
     rows = zip(keys, created, recency, sidecars, strict=True)
     return {key: (used, changed) for key, made, used, changed in rows if 0 <= changed < limit and used != made}

@@ -18,12 +18,13 @@ from typing import Any, Final, NamedTuple
 from jcache.entry import Entry, is_young
 from jcache.frozen import Frozen
 from jcache.layout import Kind
-from jcache.store.links import NO_LINKS, Links, Member, Ties
+from jcache.store.links import NO_LINKS, Links, Member, Name, Ties, exact_name
 from jcache.store.policy import Order, Plan, Policy, Reason, Verdict
 
 _AFTER: Final = 2  # a trace and its programs
 
 
+_ASKED_FOR: Final = frozenset({Reason.CLEARED, Reason.NAMED, Reason.MATCHED})
 _STAYING: Final = frozenset({Reason.PINNED, Reason.LAST, Reason.NEEDED, Reason.OLD_FORMAT})
 
 
@@ -55,6 +56,7 @@ def plan(
     free_bytes: int | None = None,
     links: Links = NO_LINKS,
     kinds: Collection[Kind] = tuple(Kind),
+    only: Collection[Name] | None = None,
 ) -> Plan:
     """Return the plan that brings the entries within the policy.
 
@@ -65,6 +67,8 @@ def plan(
         free_bytes: what the file system has free; needed for ``min_free_bytes``.
         links: between the entries.
         kinds: of the entries that the policy is about; others are as they are.
+        only: the entries that the policy is about; None for all. A trace and its programs count only if all of them
+            are named.
 
     Returns:
         Victims and kept entries, together all of ``entries`` of these kinds. Planning again on what is kept finds no
@@ -72,7 +76,8 @@ def plan(
     """
     everyone = list(entries)
     ties = Ties(everyone, links)
-    ordered = sorted((entry for entry in everyone if entry.kind in kinds), key=_order(ties, Order.LRU))
+    subject = [entry for entry in _only(everyone, ties, only) if entry.kind in kinds]
+    ordered = sorted(subject, key=_order(ties, Order.LRU))
     strays = {_id(entry) for entry in ties.strays if not is_young(entry.created_ns, now_ns)}
     last = _last(ordered, strays, policy.keep_last or 0)
     staying = [entry for entry in everyone if entry.pinned or _id(entry) in last]
@@ -100,6 +105,14 @@ def plan(
         aged = Reason.WRITTEN if entry.unknown else Reason.AGE
         (victims if old else kept).append(Verdict(entry, aged if old else Reason.WITHIN))
     return _explained(victims, kept, ties, protected)
+
+
+def _only(entries: Sequence[Entry], ties: Ties, only: Collection[Name] | None) -> Sequence[Entry]:
+    """Return the entries that a policy is about, as `plan` has it."""
+    if only is None:
+        return entries
+    about = ties.without_parts(only)
+    return [entry for entry in entries if exact_name(entry) in about]
 
 
 def _split_at_bound(
@@ -148,6 +161,42 @@ def everything(
         else:
             victims.append(Verdict(entry, Reason.CLEARED))
     victims.sort(key=lambda verdict: ties.is_program(verdict.entry))  # after their traces
+    return _explained(victims, kept, ties, protected)
+
+
+def chosen(entries: Iterable[Entry], wanted: Iterable[Entry], reason: Reason, *, links: Links = NO_LINKS) -> Plan:
+    """Return the plan that removes some entries, and with traces their programs, but what is pinned or needed for that.
+
+    Args:
+        entries: all entries that are linked to each other.
+        wanted: those of them that are to go.
+        reason: why.
+        links: between the entries.
+
+    Returns:
+        Victims and kept entries, together those that are wanted and the programs of traces among them.
+    """
+    everyone = list(entries)
+    ties = Ties(everyone, links)
+    protected = ties.protected_by([entry for entry in everyone if entry.pinned])
+    going = dict.fromkeys(map(exact_name, wanted), reason)
+    for trace, unit in ties.units.items():
+        if (Kind.TRACES, trace, False) in going:
+            for entry in unit:
+                going.setdefault(exact_name(entry), Reason.WITH_TRACE)
+    victims: list[Verdict] = []
+    kept: list[Verdict] = []
+    for entry in everyone:
+        why = going.get(exact_name(entry))
+        if why is None:
+            continue
+        if entry.pinned:
+            kept.append(Verdict(entry, Reason.PINNED))
+        elif _id(entry) in protected:
+            kept.append(Verdict(entry, Reason.NEEDED))
+        else:
+            victims.append(Verdict(entry, why))
+    victims.sort(key=lambda verdict: (ties.is_program(verdict.entry), verdict.entry.key))  # after their traces
     return _explained(victims, kept, ties, protected)
 
 
@@ -208,7 +257,7 @@ def _explained(victims: list[Verdict], kept: list[Verdict], ties: Ties, protecte
         unit = ties.unit_of(entry)
         if unit in gone and unit != entry.key:
             because[entry.key] = unit
-            victims[i] = Verdict(entry, reason if reason is Reason.CLEARED else Reason.WITH_TRACE)
+            victims[i] = Verdict(entry, reason if reason in _ASKED_FOR else Reason.WITH_TRACE)
     for entry, reason in kept:
         if reason is Reason.NEEDED and protected[_id(entry)] != entry.key:
             because[entry.key] = protected[_id(entry)]

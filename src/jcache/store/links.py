@@ -8,6 +8,12 @@ from jcache.frozen import Frozen
 from jcache.layout import Kind
 
 Member = tuple[Kind, str]
+Name = tuple[Kind, str, bool]  # with whether it is legacy: a legacy entry may have the key of a current one
+
+
+def exact_name(entry: Entry) -> Name:
+    """Return what no other entry of the root has."""
+    return entry.kind, entry.key, entry.legacy
 
 
 class Links(NamedTuple):
@@ -63,6 +69,15 @@ class Ties:
             return None
         trace = self._links.trace_of.get(entry.key, entry.key)
         return trace if trace in self.units else None
+
+    def without_parts(self, names: Collection[Name]) -> set[Name]:
+        """Return some entries without the traces and programs that are one with an entry that is none of them."""
+        found = set(names)
+        for unit in self.units.values():
+            whole = set(map(exact_name, unit))
+            if not whole <= found:
+                found -= whole
+        return found
 
     def is_program(self, entry: Entry) -> bool:
         """Return whether an entry is one with a trace, and not that trace."""

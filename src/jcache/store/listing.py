@@ -123,6 +123,11 @@ class Listing:
             return 0
         return sum(a < NEVER and r == m for a, r, m in zip(c.accessed, c.recency, c.created, strict=True))
 
+    def changed_since(self, time_ns: int) -> int:
+        """Return the number of entries whose files are new, or were changed in any way, since a time."""
+        changed = self.columns.changed
+        return sum(each >= time_ns for each in changed) if max(changed, default=0) >= time_ns else 0
+
     @property
     def why_unknown(self) -> str:
         """Reason why the last use of entries is unknown, as the end of a sentence."""
@@ -256,7 +261,8 @@ def _list_foreign(root: Root, adapter: "Adapter", kind: Kind) -> Listing:
             made = min(max(status.st_mtime_ns, 0), LATEST_NS)
             columns = listing.columns
             columns.keys.append(known[1])
-            numbers_of = status.st_size, made, made, NO_SIDECAR, listing.times.used_ns(status)
+            changed = storable_ns(status.st_ctime_ns)
+            numbers_of = status.st_size, made, made, NO_SIDECAR, listing.times.used_ns(status), changed
             for column, number in zip(columns[1:], numbers_of, strict=True):
                 column.append(number)
         else:

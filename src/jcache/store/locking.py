@@ -19,7 +19,7 @@ from jcache import clock
 from jcache.errors import CannotWrite, InvalidValue, Locked
 from jcache.layout import LOCK_NAME, Kind, Root
 from jcache.store.directories import as_path, opened
-from jcache.store.files import refusal, touch
+from jcache.store.files import refusal, separate, touch
 from jcache.units import NANOSECONDS, parse_age
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ VARIABLE: Final = "JCACHE_LOCK_TIMEOUT"
 HOLD_S: Final = 0.1  # seconds, for which the lock is held at most
 FREE_S: Final = 0.1  # and then free at least: twice what filelock waits between two looks
 _RETRY_FOR_S: Final = 60.0
+_POLL_S: Final = 0.01  # seconds between two attempts
 _NOTICE_AFTER: Final = 1.0  # seconds of silence before the one who waits says so
 
 
@@ -72,7 +73,7 @@ def locked(
             raise CannotWrite(f"Cannot lock {path.parent}: it is not there.")
         with refusal(f"lock {path}"):
             directory = stack.enter_context(as_path(root, path.parent))
-            _check_file(path, os.path.join(directory, LOCK_NAME))
+            _check_file(path, os.path.join(directory, LOCK_NAME), timeout)
         lock = FileLock(directory / LOCK_NAME, thread_local=False)
         first = min(timeout, _NOTICE_AFTER) if waiting else timeout
         held = _acquire(lock, path, first)
@@ -89,21 +90,59 @@ def locked(
             lock.release()
 
 
-def _check_file(path: Path, held: str) -> None:
-    """Raise CannotWrite if what is to be locked is a file of somebody's: filelock empties what it locks."""
-    try:
-        status = os.lstat(held)
-    except FileNotFoundError:
-        return
-    if stat.S_ISLNK(status.st_mode):  # filelock < 3.20 would follow it
-        raise CannotWrite(f"{path} is a symbolic link, not a lock: remove it and try again.")
-    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-        if status.st_size == 0:  # a copy in its place would be another lock than the one that somebody holds
-            raise CannotWrite(
-                f"{path} has other names, too, as in a backup of hard links: remove it while no program uses the cache,"
-                " and try again."
+def _check_file(path: Path, held: str, timeout: float) -> None:
+    """Raise CannotWrite if what is to be locked is somebody's file, since some versions of filelock empty it.
+
+    An empty file with other names, as a backup of hard links leaves it, is replaced by a file with this name alone.
+
+    Raises:
+        Locked: it has other names, and somebody held it until the timeout.
+    """
+    end = clock.monotonic() + timeout
+    while True:
+        try:
+            status = os.lstat(held)
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(status.st_mode):  # filelock < 3.20 would follow it
+            raise CannotWrite(f"{path} is a symbolic link, not a lock: remove it and try again.")
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink == 1:
+            return
+        if status.st_size > 0:
+            raise CannotWrite(f"{path} is a file of something else, not a lock: move it away and try again.")
+        _replace_shared(os.path.dirname(held))
+        if clock.monotonic() >= end and _is_shared(held):
+            raise Locked(
+                f"{path} has other names, too, as in a backup of hard links, and was held by {_holder(path)} for "
+                f"{timeout:g} s: try again later, or raise JCACHE_LOCK_TIMEOUT."
             )
-        raise CannotWrite(f"{path} is a file of something else, not a lock: move it away and try again.")
+        clock.sleep(_POLL_S)
+
+
+def _is_shared(path: str) -> bool:
+    """Return whether a file has other names, too."""
+    try:
+        return os.lstat(path).st_nlink > 1
+    except FileNotFoundError:
+        return False
+
+
+def _replace_shared(directory: str) -> None:
+    """Replace a lock file that has other names by one that has none, unless somebody holds it."""
+    import fcntl
+
+    with ExitStack() as stack, suppress(FileNotFoundError):  # some versions of filelock remove what they let go of
+        above = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, above)
+        lock = os.open(LOCK_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
+        stack.callback(os.close, lock)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        if os.path.samestat(os.fstat(lock), os.lstat(LOCK_NAME, dir_fd=above)):
+            separate(LOCK_NAME, directory=above, limit=0)
+            clock.sleep(FREE_S)  # whoever has opened the old file fails to lock it meanwhile, and opens the new one
 
 
 def _acquire(lock: FileLock, path: Path, timeout: float) -> bool:
@@ -111,7 +150,7 @@ def _acquire(lock: FileLock, path: Path, timeout: float) -> bool:
 
     with refusal(f"lock {path}"):
         try:
-            lock.acquire(timeout=timeout, poll_interval=0.01)
+            lock.acquire(timeout=timeout, poll_interval=_POLL_S)
         except Timeout:  # an OSError, too
             return False
         except NotImplementedError:

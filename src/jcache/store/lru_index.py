@@ -75,7 +75,7 @@ class Occupancy:
         self._changed_ns = listing.changed_ns
         self._read = clock.monotonic()
         self._times = listing.times
-        keys, sizes, created, _, sidecars, _ = listing.columns
+        keys, sizes, created, _, sidecars, _, _ = listing.columns
         recency = list(listing.used())
         self._sizes = dict(zip(keys, zip(sizes, created, strict=True), strict=True))
         self._heap = list(zip(recency, keys, strict=True))

@@ -26,6 +26,8 @@ class Reason(StrEnum):
     NOT_LAST = "not among the last used"
     LEGACY = "legacy: no later JAX reads it"
     CLEARED = "cleared"
+    NAMED = "named"
+    MATCHED = "matching the filter"
     PINNED = "pinned"
     LAST = "among the last used"
     WITHIN = "within the bounds"

@@ -27,6 +27,7 @@ from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, 
 from jcache.store import birth_time, file_tree, files
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known
+from jcache.store.lookup import KeyFinder
 from jcache.store.quarantine_record import Record, fits
 from jcache.store.removal import take_back
 from jcache.store.sidecar import read_recency, write_recency
@@ -55,16 +56,17 @@ class Quarantine:
         return sorted(found, key=lambda record: (record.quarantined_ns, record.id))
 
     def find(self, text: str) -> Record:
-        """Return the record that an id or a key, or an unambiguous beginning of one, stands for.
+        """Return the record that an id or a key, or an unambiguous beginning of one or of a hash, stands for.
 
         Raises:
             UnknownKey: none or several do.
         """
         records = self.records()
+        keys = KeyFinder(record.key for record in records).answering(self._root.layout.key_of(text))
         found = [r for r in records if text in (r.id, r.key)] or [
-            r for r in records if r.id.startswith(text) or r.key.startswith(text)
+            r for r in records if text and (r.id.startswith(text) or r.key in keys)
         ]
-        if not found or not text:
+        if not found:
             look = command("quarantine list", self._root.path)
             raise UnknownKey(f"Nothing in quarantine answers to '{text}': `{look}` shows what is there.")
         if len(found) > 1:

@@ -21,6 +21,7 @@ from jcache.store.directories import Directories, is_there, opened
 from jcache.store.policy import Plan, Reason, Verdict
 from jcache.store.sidecar import RECENCY_BYTES, read_recency
 
+_WHENEVER_USED: Final = (Reason.CLEARED, Reason.LEGACY, Reason.NAMED)  # these entries go even if used meanwhile
 NOTHING: Final[Mapping[str, str]] = Frozen({})
 
 
@@ -115,7 +116,7 @@ def removing(
                 removal.kept.append(Verdict(entry, Reason.NEEDED))
             elif not entry.pinned and (entry.kind, entry.key) in pins:
                 removal.kept.append(Verdict(entry._replace(pinned=True), Reason.PINNED))
-            elif verdict.reason not in (Reason.CLEARED, Reason.LEGACY) and uses.since(entry):
+            elif verdict.reason not in _WHENEVER_USED and uses.since(entry):
                 removal.kept.append(Verdict(entry, Reason.USED_MEANWHILE))
             else:
                 _remove(root, entry, directories, removal)

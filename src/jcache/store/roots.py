@@ -81,10 +81,13 @@ def choose_path(explicit: str | None, environment: Mapping[str, str], *, source:
         path = Path(os.path.abspath(os.path.expanduser(text)))  # Path.resolve would follow links
     except FileNotFoundError:
         raise NoCacheHere(f"{text} ({source}) is relative to a working directory that is gone: name a path.") from None
-    ours = (os.path.isfile(path.parent / TAG_NAME), os.path.isdir(path.parent / STATE_NAME))
-    if path.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and any(ours):
-        return path.parent
-    return path
+    return root_path(path)
+
+
+def root_path(directory: Path) -> Path:
+    """Return the path of the root whose executables are in a directory: its parent if that is a jcache root."""
+    ours = (os.path.isfile(directory.parent / TAG_NAME), os.path.isdir(directory.parent / STATE_NAME))
+    return directory.parent if directory.name == DIRECTORY_NAMES[Kind.EXECUTABLES] and any(ours) else directory
 
 
 def path_text(path: object) -> str:
@@ -136,7 +139,10 @@ def open_root(path: Path, argument: str = "--root") -> Root:
         in_it = names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS}
         return Root(path, plain=bool(in_it) or not _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES]))
     if not names:
-        raise NoCacheHere(f"{path} is empty: fill it with `{_filling(path)}`, or name another {argument}.")
+        raise NoCacheHere(
+            f"{path} is empty: fill it with `{_filling(path)}`, or name another {argument}. Without jcache, JAX stores "
+            "only programs that take over 1 s to compile (JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS)."
+        )
     raise NoCacheHere(f"{path} is neither a jcache root nor a JAX cache directory: name another {argument}.")
 
 

@@ -47,8 +47,8 @@ class Store:
         root: the root.
         locks: the locks on its entries.
         queue: the records that wait to be written to the ledger.
-        catalog: finds entries.
-        entries, find, listing, path: methods of the catalog.
+        catalog: lists entries.
+        entries, listing, path: methods of the catalog.
         writer: writes entries.
         ledger: what is known of the root's entries.
         pins: what must stay.
@@ -73,7 +73,7 @@ class Store:
         self.queue = LedgerQueue(root, ledger or Ledger(root.ledger, outside=root.state_path is not None))
         self.ledger, self.pins, self.notices = self.queue.ledger, self.queue.pins, self.queue.notices
         catalog = self.catalog = Catalog(root, self.queue, rules)
-        self.entries, self.find, self.listing, self.path = catalog.entries, catalog.find, catalog.listing, catalog.path
+        self.entries, self.listing, self.path = catalog.entries, catalog.listing, catalog.path
         quick_ledger = quick_ledger or Ledger(root.ledger, busy_timeout=BUSY_TIMEOUT_S)
         self._evictor = Evictor(root, max_bytes, self.queue, quick_ledger, rules)
         self.writer = EntryWriter(root, self.locks, self.queue, self._evictor, rules=rules)

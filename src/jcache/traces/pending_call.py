@@ -32,6 +32,7 @@ class Call:
     """
 
     note = ""
+    cpu_seconds = 0.0  # of looking the trace up
 
     def __init__(self, key: str, shelf: Shelf, seconds: float | None, rough: str) -> None:
         self.key = key
@@ -73,7 +74,7 @@ class Call:
             return
         if self.kept is not None:
             spared = self.kept.opened.header.build_seconds
-            tally.add(self.shelf.store.root, self.rough, self.seconds, spared)
+            tally.add(self.shelf.store.root, self.rough, self.cpu_seconds, spared)
             observers.tell_trace(TraceCall(name, self.key, HIT, None, self.seconds, spared))
         elif self.traced is not None and self.traced.compared is None:
             outcome = STORED if reason is None else NOT_STORED

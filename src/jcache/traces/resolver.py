@@ -136,7 +136,7 @@ class Resolver:
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What JAX traces for a call; the arguments are of tracers."""
-        started = clock.monotonic()
+        started = clock.monotonic(), clock.thread_cpu()
         pending_call.begin(None)
         stands_in = False
         collector.put_off()
@@ -201,7 +201,7 @@ class Resolver:
         known = ours is not None and ours.root is not None and Verdicts(ours.root).is_slower(rough)
         return _SLOWER if known else None
 
-    def _stand_in(self, looked: _Looked, kept: Kept, started: float) -> tuple[Any] | str:
+    def _stand_in(self, looked: _Looked, kept: Kept, started: tuple[float, float]) -> tuple[Any] | str:
         """The results of the marker, in the structure that the function returns; why they cannot be made.
 
         Raises:
@@ -225,12 +225,14 @@ class Resolver:
         def replay(seconds: float | None = None, ahead: preload.Preload | None = None) -> Replay:
             call = Call(key, shelf, seconds, rough)
             call.kept, call.note = kept, "" if ahead is None else ahead.note
+            call.cpu_seconds = cpu_seconds
             call.replay = Replay(key, kept.executables, kept.artifact, frozenset(trace.targets), ahead)
             pending_call.begin(call, call.replay)
             return call.replay
 
+        seconds, cpu_seconds = clock.monotonic() - started[0], clock.thread_cpu() - started[1]
         begun = 0.0 if looked.ahead is None else looked.ahead.seconds
-        replay(clock.monotonic() - started - begun, looked.ahead)
+        replay(seconds - begun, looked.ahead)
         made = unflattened(structure, values)
         if not isinstance(made, Remade):  # the marker is in the program that JAX traces: this one is given up
             raise CannotReplay(made)

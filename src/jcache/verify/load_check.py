@@ -50,8 +50,6 @@ class LoadResult:
     """Result of opening one entry.
 
     Attributes:
-        path: file of the entry.
-        outcome: outcome.
         evidence: what is missing, jaxlib's message, the signal's name or the time limit; empty if the entry loads.
         jaxlib: version that opened the entry. An entry that another version refuses is not damaged.
     """

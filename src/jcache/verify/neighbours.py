@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from jcache.entry import NO_SIDECAR, Neighbour
 from jcache.findings import Damage, Finding, Stamp
-from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member
+from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member, Root, member
 from jcache.store.listing import Listing
+from jcache.store.roots import root_path
 from jcache.store.sidecar import RECENCY_BYTES, read_recency
-from jcache.text import command, quoted
+from jcache.text import command, quoted, shown
 from jcache.units import format_age
 from jcache.verify.checks import not_a_file
 
-_MIN_TIMES_AHEAD: Final = 10
-CLOCK_TOLERANCE_NS: Final = (
-    300_000_000_000  # clocks of machines that share a directory differ by seconds, not by minutes
-)
+_MIN_AHEAD: Final = 10
+CLOCK_TOLERANCE_NS: Final = 300_000_000_000  # clocks of machines that share a directory differ by seconds
 
 
 def check_neighbours(
@@ -48,9 +47,28 @@ def check_neighbours(
             evidence="Written by jax <= 0.4.30; no later JAX reads it.",
             kind=listing.kind,
             key=entry.key,
-            advice=command("prune --legacy", listing.directory),
+            advice=command("prune --legacy", root_path(listing.directory)),
             is_note=True,
         )
+
+
+def describe_unlisted(root: Root, names: Iterable[str]) -> str | None:
+    """Return a sentence on executables beside those of a jcache root, in its directory itself; None for none.
+
+    JAX without jcache stores them there where that directory is its cache directory.
+
+    Args:
+        root: the root.
+        names: names of the files in its directory.
+    """
+    number = 0 if root.plain else sum(member(name)[0] is Member.ENTRY for name in names)
+    if not number:
+        return None
+    some = "1 executable lies" if number == 1 else f"{number:,} executables lie"
+    return (
+        f"{some} in {shown(str(root.path))} itself, which JAX without jcache uses as its cache directory: jcache does "
+        f'not look there; with `eval "$({command("env", root.path)})"` JAX uses what jcache looks after'
+    )
 
 
 def is_clock_behind(times: Sequence[int], now_ns: int) -> bool:
@@ -61,7 +79,7 @@ def is_clock_behind(times: Sequence[int], now_ns: int) -> bool:
     ahead = sum(time_ns > now_ns + CLOCK_TOLERANCE_NS for time_ns in times)
     installed_ns = os.stat(__file__).st_mtime_ns
     return ahead > 0 and (
-        now_ns < installed_ns - CLOCK_TOLERANCE_NS or (ahead >= _MIN_TIMES_AHEAD and 2 * ahead > len(times))
+        now_ns < installed_ns - CLOCK_TOLERANCE_NS or (ahead >= _MIN_AHEAD and 2 * ahead > len(times))
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from jcache import clock
@@ -23,7 +24,7 @@ from jcache.store.roots import is_bounded
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION, CheckResult, Claim, check
 from jcache.verify.last_verification import record_verification
-from jcache.verify.neighbours import check_neighbours, is_clock_behind
+from jcache.verify.neighbours import check_neighbours, describe_unlisted, is_clock_behind
 from jcache.verify.permissions import Exposure, check_directories, check_entries
 from jcache.verify.pool import Batch, check_batches
 from jcache.verify.result import Verification, VerifyRequest
@@ -199,6 +200,10 @@ class _Verifier:
             still = {(f.damage, f.path) for kind in self._listings for f in self._check_directory(kind)}
             around = [finding for finding in around if (finding.damage, finding.path) in still]
         root = self._store.root
+        with suppress(OSError):
+            unlisted = None if root.plain else describe_unlisted(root, os.listdir(root.path))
+            if unlisted is not None:
+                self._store.queue.notice(f"{unlisted}.")
         around += check_directories(root)
         for kind, exposures in self._exposures.items():
             around += check_entries(root.directory(kind), kind, exposures, pattern=root.layout.entry_pattern)

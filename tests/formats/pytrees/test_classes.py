@@ -24,7 +24,7 @@ from tests.helpers.graph_classes import Bits, Color, Derived, Guessing, Level, M
     ids=lambda member: f"{type(member).__name__}.{member.name}",
 )  # fmt: skip
 def test_members_are_the_same_objects(member: object) -> None:
-    """A member of an enumeration, an alias and a combination of flags come back as the very same object."""
+    """A member of an enumeration, an alias and a combination of flags are loaded as the same objects."""
     assert again([member])[0] is member
     assert again({(1, member): member}) == {(1, member): member}
 
@@ -45,7 +45,7 @@ def test_dataclasses_are_made_without_their_code() -> None:
 
 
 def test_namedtuples_are_made_without_their_code() -> None:
-    """Both kinds of namedtuples come back, and so does a subclass that cannot be called."""
+    """Both kinds of namedtuples are loaded, and so is a subclass that cannot be called."""
     strict = tuple.__new__(classes.Strict, (1, [2]))
     found = again([Point(1, (2,)), Pair(3), strict])
     assert found == [Point(1, (2,)), Pair(3), strict]
@@ -91,7 +91,7 @@ def test_instances_that_could_not_be_made_again_are_refused(name: str) -> None:
 
 
 def changed(value: object, old: bytes, new: bytes) -> memoryview:
-    """A payload in which a text of the tree is another of its length."""
+    """Return a payload in which a text of the tree is replaced by another of the same length."""
     data = stored(value)
     assert old in data and len(old) == len(new)
     return memoryview(data.replace(old, new))
@@ -129,7 +129,7 @@ def changed(value: object, old: bytes, new: bytes) -> memoryview:
     ],
 )
 def test_a_class_that_has_changed_is_no_reason_to_guess(value: object, old: bytes, new: bytes, message: str) -> None:
-    """A class that is gone, of another sort, or has other fields or values is said so, and nothing is made."""
+    """A class that is gone, of another sort, or with other fields or values is reported, and no instance is made."""
     with pytest.raises(Unresolved, match=message):
         pytrees.load(changed(value, old, new))
 
@@ -159,7 +159,7 @@ def test_registered_classes_come_back() -> None:
 
 
 def test_registering_says_how_and_under_which_name() -> None:
-    """Functions and a name may be given, also as a decorator, and come before what else would apply."""
+    """Registered functions and names, also as a decorator, take precedence over every other way to store."""
     decorated = pytrees.register_class(name="pair", to_dict=list, from_dict=lambda two: Pair(*two[::-1]))(Pair)
     assert decorated is Pair
     assert again(Pair(1, 2)) == Pair(2, 1)
@@ -167,7 +167,9 @@ def test_registering_says_how_and_under_which_name() -> None:
 
 
 def test_a_name_is_of_one_class() -> None:
-    """Another class of a taken name is refused; the same class defined anew, as in a notebook, takes its place."""
+    """A second class with a taken name is refused; the same class defined again, as in a notebook, replaces
+    the first.
+    """
     pytrees.register_class(Plain, name="plain")
     with pytest.raises(InvalidValue, match=r"'plain' is the name of tests.helpers.graph_classes:Plain already"):
         pytrees.register_class(Pair, name="plain", to_dict=list, from_dict=tuple)
@@ -179,7 +181,7 @@ def test_a_name_is_of_one_class() -> None:
 
 
 def test_registering_what_cannot_be_is_refused() -> None:
-    """What is no class, or does not say how, is refused as a wrong argument."""
+    """An object that is no class, or has no functions to convert it, is refused as a wrong argument."""
     for wrong in (3, Plain(1)):
         with pytest.raises(InvalidValue, match="is not a class"):
             pytrees.register_class(wrong)  # type: ignore[call-overload]
@@ -188,7 +190,7 @@ def test_registering_what_cannot_be_is_refused() -> None:
 
 
 def test_registered_classes_may_fail() -> None:
-    """What ``to_dict`` raises is a refusal, what ``from_dict`` raises is a graph that cannot be made here."""
+    """If ``to_dict`` raises, the value is refused; if ``from_dict`` raises, the graph cannot be made here."""
 
     def fail(_: object) -> Any:
         raise LookupError("no such thing")

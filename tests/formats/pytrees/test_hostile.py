@@ -1,5 +1,4 @@
-"""Graphs that somebody made to harm, with a seal that is right: nothing runs, nothing fills the memory, nothing ends
-the process."""
+"""Hostile graphs with a valid seal: no code runs, memory stays bounded, and the process survives."""
 
 import json
 import resource
@@ -82,7 +81,7 @@ nodes = st.recursive(
 @settings(max_examples=1500)
 @given(nodes, st.sampled_from([b"", bytes(8), bytes(64), b"\xff" * 200]))
 def test_any_tree_is_read_or_refused(tree: object, blocks: bytes) -> None:
-    """Whatever JSON the tree is, loading ends in a value, in DamagedEntry or in Unresolved, without a warning."""
+    """Any JSON tree loads to a value, or raises DamagedEntry or Unresolved, without a warning."""
     with warnings.catch_warnings(), suppress(DamagedEntry, Unresolved):
         warnings.simplefilter("error")
         pytrees.load(payload(tree, blocks))
@@ -143,7 +142,7 @@ def test_lies_are_damage(name: str) -> None:
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_json_is_damage(text: str) -> None:
-    """Constants that JSON has not, numbers of thousands of digits, and what is no text at all, are damage."""
+    """Constants that JSON lacks, numbers of thousands of digits and bytes that are no text are damage."""
     with pytest.raises(DamagedEntry):
         pytrees.load(payload(None, text=text))
 
@@ -184,7 +183,7 @@ except Unresolved as error:
 
 
 def test_no_finalizer_gets_what_bytes_say() -> None:
-    """A class of the program whose instances do something when they go is not filled with what an entry says."""
+    """An instance of a class with a finalizer is not made from an entry's content."""
     done = subprocess.run([sys.executable, "-c", FINALIZED], capture_output=True, text=True, check=True)
     assert "REMOVED" not in done.stdout and "finalizer" in done.stdout
 
@@ -210,7 +209,7 @@ def test_memory_grows_with_the_tree_only(unit: str) -> None:
 
 
 def test_bits_of_a_small_graph() -> None:
-    """Each single bit of a small sealed graph, flipped, is found."""
+    """Each flipped bit of a small sealed graph is found."""
     from jcache.formats.envelope import Codec, open_envelope, seal
 
     pieces = pytrees.dump({"a": [1, (2.5, b"x")], "b": struct.pack("d", 1.0)}).pieces

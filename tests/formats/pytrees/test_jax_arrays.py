@@ -90,7 +90,7 @@ print(json.dumps([traced[0], refusal(deleted), refusal(spread)]))
 
 
 def test_arrays_without_numbers_at_hand_are_refused() -> None:
-    """What is being traced, was deleted, or lies on several devices is refused with its path and the reason."""
+    """A traced or deleted array, or one on several devices, is refused with its path and the reason."""
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     traced, deleted, spread = run(HELPERS + REFUSED, env=flags).value
     assert "`['a'][0]`" in traced and "tracing" in traced and "outside of `jax.jit`" in traced
@@ -114,7 +114,7 @@ print(json.dumps([not isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.lea
 
 
 def test_loading_while_jax_traces() -> None:
-    """Within a function that JAX is tracing, what is loaded are arrays with numbers, that may be kept."""
+    """While JAX traces a function, loaded arrays are concrete and may be kept."""
     assert run(HELPERS + TRACING).value == [True, True, 3.0]
 
 
@@ -168,6 +168,6 @@ print(json.dumps(ends))
 
 
 def test_hostile_jax_arrays_end_in_a_refusal() -> None:
-    """Shapes, dtypes and implementations that somebody made up do not end the process, nor in another exception."""
+    """Invented shapes, dtypes and implementations raise the documented errors, and the process survives."""
     ends = run(HELPERS + HOSTILE, 1, 3000).value
     assert ends["ok"] > 20 and ends["Unresolved"] > 20 and ends["DamagedEntry"] > 1000

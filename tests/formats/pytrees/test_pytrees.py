@@ -1,4 +1,4 @@
-"""The bytes of graphs: what is stored comes back, what cannot be is refused by name."""
+"""The bytes of graphs: every stored value is loaded unchanged, and other values are refused by name."""
 
 import math
 import struct
@@ -31,7 +31,7 @@ def again(value: object) -> Any:
 
 
 def ordered(value: object) -> str:
-    """What a value of plain ones prints, with the members of sets in order."""
+    """Return the text of a plain value, with the members of sets in order."""
     if isinstance(value, set | frozenset | tuple):
         members = map(ordered, value)
         return f"{type(value)}{list(members) if isinstance(value, tuple) else sorted(members)}"
@@ -39,7 +39,7 @@ def ordered(value: object) -> str:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are of one type and equal to the last bit."""
+    """Return whether two values have the same type and the same bits."""
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray):
@@ -101,20 +101,20 @@ values = st.recursive(
 
 @given(values)
 def test_values_round_trip(value: object) -> None:
-    """Whatever is stored comes back, of the same types, with the same bits, in the same order."""
+    """Any stored value is loaded with the same types, bits and order."""
     assert same(again(value), value)
 
 
 @given(st.lists(st.integers(-(1 << 66), 1 << 66) | st.floats() | texts | st.booleans(), min_size=8, max_size=20))
 def test_long_lists_round_trip(value: list[object]) -> None:
-    """Lists of one type, which are looked at as a whole, come back like others."""
+    """Long lists of one type, which are encoded at once, are loaded unchanged."""
     kinds = [[item for item in value if type(item) is kind] * 8 for kind in (int, float, str, bool)]
     assert same(again(kinds), kinds)
 
 
 @given(arrays)
 def test_arrays_are_aligned_views(value: np.ndarray[Any, Any]) -> None:
-    """In the payload, arrays lie at multiples of 64 bytes; what is loaded is a view of it that can be written to."""
+    """Arrays in the payload lie at multiples of 64 bytes, and loaded ones are writable views of it."""
     payload = stored(["x" * (value.size % 64), value, b"odd", value.copy("K")])
     memory = np.frombuffer(payload, np.uint8)
     _, first, _, second = pytrees.load(memoryview(payload))
@@ -161,7 +161,7 @@ def test_rare_dtypes_come_back(dtype: Any) -> None:
 
 
 def test_padding_is_not_stored() -> None:
-    """What lies in memory between the fields of a structure stays there: it may be anybody's secret."""
+    """Memory between the fields of a structure is not stored, since it may hold secrets."""
     data = np.frombuffer(b"secret!!" * 30, PADDED)
     assert b"ecret" in data.tobytes()
     pieces = stored(data[["a"]])
@@ -226,7 +226,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_stored_is_named(name: str) -> None:
-    """A refusal is one sentence with the path to the part, its type, the reason and what to do."""
+    """A refusal is one sentence with the path to the part, its type, the reason and a remedy."""
     value, message = REFUSED[name]
     with pytest.raises(NotStorable, match=message) as refused:
         pytrees.dump(value)
@@ -271,7 +271,7 @@ def test_values_that_unfold_without_end_are_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_error_of_the_value_is_a_refusal() -> None:
-    """Code of the value that raises when it is looked at does not get at the program."""
+    """An error that the value's own code raises becomes a refusal."""
 
     class Odd(type):
         def __hash__(cls) -> int:
@@ -291,7 +291,7 @@ def test_bytes_are_the_same_each_time() -> None:
 
 
 def test_large_arrays_are_not_copied() -> None:
-    """What is dumped of a large array is a view of it, and sealing it in pieces is sealing the whole."""
+    """The pieces of a large array are views of it, and a seal of pieces is that of the whole."""
     value = np.arange(1 << 16)
     dumped = pytrees.dump({"a": value})
     assert any(np.shares_memory(np.asarray(piece), value) for piece in dumped.pieces if isinstance(piece, memoryview))

@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def refusal(archive: bytes) -> str:
-    """The sentence with which an archive is refused."""
+    """Return the sentence with which an archive is refused."""
     with pytest.raises(BadArchive) as caught:
         contents_of(archive)
     message = str(caught.value)
@@ -80,14 +80,14 @@ def test_what_is_written_is_read(solid: bool, signature: bytes | None) -> None:
 
 
 def test_an_archive_of_nothing_is_one() -> None:
-    """A manifest without entries, and a trailer."""
+    """An archive without entries has a manifest and a trailer."""
     made = Sample([])
     assert contents_of(made.packed()) == (made.manifest, {}, frozenset())
 
 
 @pytest.mark.parametrize("solid", [False, True])
 def test_the_same_entries_give_the_same_bytes(solid: bool) -> None:
-    """Nothing of the time, the user or the machine is in an archive, nor how its bytes came in."""
+    """An archive does not depend on the time, the user, the machine or the pieces in which bytes arrive."""
     made = sample(solid=solid)
     stream = io.BytesIO()
     writer = ArchiveWriter(stream, solid=solid)
@@ -129,7 +129,7 @@ def test_names_and_sizes_that_need_a_pax_header() -> None:
 
 
 def test_members_can_be_passed_over_or_read_in_part() -> None:
-    """What is not read of a member does not get into the next one, and nothing comes from one that is over."""
+    """Unread bytes of a member do not get into the next one, and a member that is over returns no bytes."""
     made = sample()
     reader = ArchiveReader(io.BytesIO(made.packed()))
     last = None
@@ -141,7 +141,7 @@ def test_members_can_be_passed_over_or_read_in_part() -> None:
 
 
 def test_what_comes_in_small_pieces_is_read() -> None:
-    """A pipe gives what it has, not what is asked for."""
+    """Archives are read from pipes that return fewer bytes than requested."""
     made = sample()
     archive = made.packed()
     source, sink = os.pipe()
@@ -170,7 +170,7 @@ def test_an_archive_in_other_compression_is_read(repack: object) -> None:
 
 
 def test_the_signature_can_be_checked_before_anything_is_made_of_the_manifest() -> None:
-    """A manifest that somebody touched is not even parsed."""
+    """The signature can be checked first: a changed manifest is not parsed."""
     archive = packed([("manifest.json", b"touched"), ("manifest.json.sig", b"sig"), ("trailer.json", TRAILER)])
 
     def check(manifest: bytes, signature: bytes | None) -> None:
@@ -186,7 +186,7 @@ def test_the_signature_can_be_checked_before_anything_is_made_of_the_manifest() 
 @pytest.mark.parametrize("solid", [False, True])
 @pytest.mark.parametrize("chunks", [[], [b"short"], [b"x" * 5000], [b"x" * 10] * 500])
 def test_an_entry_that_changed_is_there_with_its_size_and_omitted(solid: bool, chunks: list[bytes]) -> None:
-    """The stream goes on behind an entry that got shorter or longer, and the trailer names it."""
+    """An entry that got shorter or longer is filled or cut to its size, and the trailer names it."""
     made = sample(solid=solid)
     changed = made.manifest.items[1]
     stream = io.BytesIO()
@@ -202,7 +202,7 @@ def test_an_entry_that_changed_is_there_with_its_size_and_omitted(solid: bool, c
 
 
 def test_entries_that_vanished_are_absent_and_omitted() -> None:
-    """All of them, neighbours too."""
+    """The trailer names all members that vanished, neighbours included."""
     made = sample()
     gone = {(one.kind.value, one.key) for one in made.manifest.items} | {("xla", XLA_FILE)}
     stream = io.BytesIO()
@@ -232,7 +232,7 @@ def test_solid_archives_share_what_entries_share() -> None:
 
 @pytest.mark.jax
 def test_solid_archives_of_two_versions_of_a_model_take_three_fifths_of_a_tar(tmp_path: Path) -> None:
-    """The executables of a transformer with four and with six layers."""
+    """A solid archive of a transformer with four and with six layers has at most three fifths of a tar's size."""
     for layers in (4, 6):
         environment = {
             "JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -276,7 +276,9 @@ def test_what_would_not_come_back_is_stored_as_it_is(stored: bytes) -> None:
 
 
 def test_another_version_of_the_library_is_refused_from_the_manifest() -> None:
-    """A solid archive that might not come back bit by bit says which version made it, and what to do."""
+    """A solid archive of another library version may not restore its bytes: it is refused with the version
+    and a remedy.
+    """
     made = sample(solid=True)
     assert made.manifest.recompressors == recompressors()
     old = Manifest(
@@ -325,7 +327,9 @@ HOSTILE: dict[str, tuple[tarfile.TarInfo | str, bytes]] = {
 @pytest.mark.parametrize("what", HOSTILE)
 @pytest.mark.parametrize("place", [1, 2, -1])
 def test_hostile_members_are_refused(what: str, place: int) -> None:
-    """Names that lead elsewhere, links, devices, FIFOs, strangers, lying sizes: wherever they stand."""
+    """Names that lead elsewhere, links, devices, FIFOs, unknown members and wrong sizes are refused at every
+    position.
+    """
     members: list[tuple[str | tarfile.TarInfo, bytes]] = [*sample().members()]
     members.insert(place if place > 0 else len(members), HOSTILE[what])
     message = refusal(packed(members))
@@ -333,7 +337,7 @@ def test_hostile_members_are_refused(what: str, place: int) -> None:
 
 
 def test_directories_of_members_are_passed_over() -> None:
-    """What tar makes of an archive that was unpacked, directories and all, is the archive still."""
+    """An archive that was unpacked and packed again with its directories is read as the archive."""
     members: list[tuple[str | tarfile.TarInfo, bytes]] = [*sample().members()]
     plain = contents_of(packed(members))
     for name in ("executables/", f"xla/{XLA_FILE.rpartition('/')[0]}"):
@@ -351,7 +355,7 @@ def test_members_twice_are_refused(name: str) -> None:
 
 
 def test_members_that_lack_are_refused() -> None:
-    """The manifest lists no more than there is, except what the trailer lists as omitted."""
+    """Every member in the manifest must be present, unless the trailer lists it as omitted."""
     members = sample().members()
     for position in range(len(members)):
         refusal(packed([*members[:position], *members[position + 1 :]]))
@@ -385,7 +389,7 @@ def test_members_out_of_order_are_refused() -> None:
     ids=lambda trailer: trailer[:30].decode(),
 )
 def test_trailers_that_do_not_follow_the_manifest_are_refused(trailer: bytes) -> None:
-    """Other JSON, what is not listed, an entry twice, depth and size."""
+    """A trailer with other JSON, unknown or repeated entries, deep nesting or a large size is refused."""
     assert "trailer.json" in refusal(packed([*sample().members()[:-1], ("trailer.json", trailer)]))
 
 
@@ -428,7 +432,7 @@ def test_padding_as_tar_makes_it_is_taken() -> None:
 
 
 def test_frames_may_be_several() -> None:
-    """As pzstd and `cat` make them, with frames to be skipped in between."""
+    """Several frames, as pzstd and `cat` make them, and skippable frames between them are read."""
     made = sample()
     tar = inside(made.packed())
     skipped = b"\x53\x2a\x4d\x18" + (7).to_bytes(4, "little") + b"skipped"
@@ -439,7 +443,7 @@ def test_frames_may_be_several() -> None:
 
 @pytest.mark.parametrize("archive", [b"", b"x", b"hello world" * 100, b"BZh9" + b"x" * 600, b"PK\x03\x04"])
 def test_what_is_no_archive_is_refused(archive: bytes) -> None:
-    """Nothing, text, other formats."""
+    """Empty streams, text and other formats are refused."""
     refusal(archive)
     with pytest.raises(BadArchive):
         list(open_archive(io.BytesIO(archive)).members())
@@ -492,7 +496,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     ],
 )
 def test_bombs_are_refused_in_bounded_memory(bomb: str, mebibytes: int) -> None:
-    """What was made to fill memory or never to end costs a few pieces and a window."""
+    """Archives that would fill memory, or never end, are refused at the cost of a few pieces and a window."""
     done = subprocess.run(
         [sys.executable, "-c", _BOMB, bomb],
         capture_output=True,

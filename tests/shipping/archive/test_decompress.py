@@ -24,7 +24,7 @@ SIZES = (0, 1, 255, 256, BLOCK - 1, BLOCK, BLOCK + 1, STORED - 1, STORED, STORED
 
 
 def unpacked(data: bytes, piece: int = 50_000) -> bytes:
-    """All that is inside, read in pieces."""
+    """Return the whole content, read in pieces."""
     stream = DecompressedStream(io.BytesIO(data), name="a.zst", ratio=1000)
     pieces = []
     while found := stream.read(piece):
@@ -60,7 +60,7 @@ def contents(size: int) -> dict[str, bytes]:
 
 
 def test_what_is_read_is_not_written_over() -> None:
-    """A piece that was read keeps its bytes, however much comes after it; what is put into memory follows on it."""
+    """A piece that was read keeps its bytes while others are read; bytes read into memory follow it."""
     content = random.Random(8).randbytes(6 * STORED)
     stream = DecompressedStream(io.BytesIO(packed(StoringFrameWriter, content, STORED)), name="a.zst", ratio=1000)
     held, at = [], 0
@@ -98,7 +98,7 @@ def test_large_pieces_that_are_passed_on_have_frames_of_their_own(size: int) -> 
 @pytest.mark.parametrize("kind", [StoringFrameWriter, CompressingFrameWriter, None])
 @pytest.mark.parametrize("size", SIZES)
 def test_what_is_packed_is_unpacked_by_us_and_by_zstd(size: int, kind: type[FrameWriter] | None) -> None:
-    """Whatever the content and the size, at the edges of blocks and frames too; how it was cut does not matter."""
+    """Content of any kind and size, also at the edges of blocks and frames, is decompressed by jcache and by zstd."""
     for what, content in contents(size).items():
         data = packed(kind, content, 70_000)
         assert data == packed(kind, content, 1 << 22), what
@@ -111,7 +111,7 @@ def test_what_is_packed_is_unpacked_by_us_and_by_zstd(size: int, kind: type[Fram
 
 @pytest.mark.parametrize("size", SIZES)
 def test_frames_of_the_library_are_unpacked(size: int) -> None:
-    """Those too that begin like stored ones and go on otherwise."""
+    """Frames of the library are read even if they begin like stored ones."""
     for content in contents(size).values():
         for level in (1, 3, 19) if size < STORED else (1,):
             for sized, checked in ((True, False), (True, True), (False, False)):
@@ -124,7 +124,7 @@ def test_frames_of_the_library_are_unpacked(size: int) -> None:
 
 @pytest.mark.parametrize("size", [300, BLOCK + 1, STORED])
 def test_torn_and_extended_streams_are_refused(size: int) -> None:
-    """A stream that ends too early, anywhere, or goes on with something else."""
+    """A stream that ends early at any byte, or has other data after it, is refused."""
     for content in contents(size).values():
         for data in (packed(StoringFrameWriter, content, 1 << 20), zstandard.compress(content), gzip.compress(content)):
             for length in {*range(1, min(len(data), 20)), len(data) // 2, *range(len(data) - 20, len(data))}:
@@ -136,7 +136,7 @@ def test_torn_and_extended_streams_are_refused(size: int) -> None:
 
 
 def test_damaged_frames_are_refused_or_read() -> None:
-    """Whatever bits are turned, the end is an error in words or content of no more than was there."""
+    """With any bits flipped, the result is an error in words, or content no larger than the original."""
     chance = random.Random(3)
     for content in contents(BLOCK + 5000).values():
         for data in (packed(StoringFrameWriter, content, 1 << 20), zstandard.compress(content)):

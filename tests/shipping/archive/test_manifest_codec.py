@@ -88,7 +88,7 @@ def refusal(data: bytes) -> str:
 @settings(max_examples=60)
 @given(MANIFESTS)
 def test_manifests_round_trip(manifest: Manifest) -> None:
-    """What is encoded is decoded, every field of it."""
+    """A manifest is decoded to what was encoded, in every field."""
     data = encode(manifest)
     assert decode(data) == manifest
     assert encode(decode(data)) == data
@@ -114,7 +114,7 @@ def test_what_has_its_default_value_is_left_out() -> None:
 
 
 def test_what_cannot_be_printed_is_escaped() -> None:
-    """A line feed, escapes or bytes that are no text break neither the manifest nor a terminal."""
+    """Line feeds, escapes and bytes that are no text break neither the manifest nor a terminal."""
     text = "a\nb\x1b[31m\udcff"
     manifest = decode(encode(replace(MANIFEST, items=(ITEM._replace(origin=text),))))
     assert manifest.items[0].origin == "a\\nb\\x1b[31m\\udcff"
@@ -206,7 +206,9 @@ def test_a_manifest_that_would_be_refused_is_not_written(changes: dict[str, Any]
     ids=lambda value: str(value)[:40],
 )
 def test_values_that_are_none_are_refused(changes: dict[str, Any], reason: str) -> None:
-    """Wrong types, numbers out of range, names that are not keys: one sentence says where, what and what is right."""
+    """Wrong types, numbers out of range and malformed keys are refused in one sentence with place, value and
+    expected form.
+    """
     message = refusal(edited(**changes))
     assert reason in message
     assert "line 2" in message or "the whole" in message
@@ -263,12 +265,12 @@ def test_json_that_is_not_canonical_is_refused(line: bytes) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_manifest_is_refused(data: bytes) -> None:
-    """Nothing, other JSON, two manifests, commas too many or too few, fields under other names, an entry twice."""
+    """Empty bytes, other JSON, two manifests, wrong commas, unknown fields and repeated entries are refused."""
     refusal(data)
 
 
 def test_another_version_is_named() -> None:
-    """The manifest of a later jcache says so, whatever else has changed in it."""
+    """A manifest of a later jcache is refused by its version, whatever else has changed in it."""
     data = encode(MANIFEST).replace(b'"schema_version":2', b'"novelty":{},"schema_version":7')
     assert "version 7" in refusal(data)
 
@@ -281,7 +283,7 @@ def test_neighbours_stay_in_xlas_places(path: str) -> None:
 
 
 def test_any_changed_byte_changes_the_manifest_or_is_refused() -> None:
-    """There is one way to write a manifest: two texts never mean the same."""
+    """A manifest has only one form: two different texts never mean the same."""
     data = encode(MANIFEST)
     for position in range(len(data)):
         for bit in range(8):
@@ -311,7 +313,7 @@ def large(count: int) -> bytes:
 
 
 def test_a_large_manifest_is_read_in_few_steps() -> None:
-    """As many for a line, and few, however many lines there are, so that a million can be had."""
+    """The number of steps grows linearly with the lines, and is small enough for a million of them."""
     few, many = (lines_run(partial(decode, large(count)), at_most=10**7) for count in (500, 2000))
     assert (many - few) / 1500 < 150
 

@@ -18,7 +18,7 @@ LONG = "generated_" * 15
 
 
 def read(archive: bytes) -> dict[str, bytes]:
-    """What a reader makes of a tar: paths and bytes."""
+    """Return the paths and bytes that a reader gets from a tar."""
     reader = open_archive(io.BytesIO(archive), name="a.tar")
     assert isinstance(reader, PlainTarReader)
     found = {}
@@ -56,7 +56,7 @@ def files_in(directory: Path, prefix: str = "") -> dict[str, bytes]:
 
 
 def test_the_directory_itself_may_bear_no_name() -> None:
-    """As tarfile packs it where the name in the archive is to be empty."""
+    """The directory itself may have an empty name, as tarfile packs it on request."""
     assert read(tar_of([member("/", tarfile.DIRTYPE), ("first", b"1")])) == {"first": b"1"}
 
 
@@ -85,7 +85,7 @@ def test_tars_of_python_are_read(directory: Path, form: int) -> None:
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress, lambda tar: gzip.compress(tar) + bytes(512)])
 def test_compressed_tars_are_read(directory: Path, compress: object) -> None:
-    """tar.gz and tar.zst, and gzip's padding of zeros."""
+    """tar.gz and tar.zst are read, and gzip's padding with zeros is accepted."""
     tar = subprocess.run(["tar", "-C", directory, "-cf", "-", "."], capture_output=True, check=True).stdout
     assert callable(compress)
     assert read(compress(tar)) == files_in(directory)
@@ -112,7 +112,7 @@ def test_v7_tars_are_read() -> None:
 
 
 def test_a_size_beyond_octal_is_read() -> None:
-    """GNU tar's numbers of more than 8 GiB are numbers; that the bytes are missing is what is wrong."""
+    """Sizes above 8 GiB in GNU tar's form are read; the error is that the bytes are missing."""
     info = tarfile.TarInfo(f"{key(1)}-cache")
     info.size = 1 << 40
     assert "truncated" in refusal(info.tobuf(tarfile.GNU_FORMAT) + b"few")
@@ -157,14 +157,14 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int =
     ],
 )
 def test_hostile_members_are_refused(hostile: tuple[tarfile.TarInfo, bytes], reason: str) -> None:
-    """What leads elsewhere, is no file or is twice there; the sentence says how to make the tar again."""
+    """Paths that lead elsewhere, members that are no files and repeated ones are refused, with a remedy."""
     sound: list[tuple[str | tarfile.TarInfo, bytes]] = [("first", b""), (f"cache/{key(1)}-cache", b"data")]
     assert reason in refusal(tar_of([*sound, hostile]))
     assert reason in refusal(tar_of([*sound, hostile, ("last", b"")]))
 
 
 def test_links_and_sparse_files_of_gnu_tar_are_refused(directory: Path) -> None:
-    """As the real tar writes them, in either format; its other way to write them is read."""
+    """Links and sparse files of the real tar are refused in both formats; its other formats are read."""
     entry = next(directory.glob("jit_f*-cache"))
     (directory / "hard").hardlink_to(entry)
     tar = ["tar", "-C", str(directory), "-cf", "-"]
@@ -211,7 +211,7 @@ def test_pax_headers_that_lie_are_refused(header: bytes) -> None:
 
 
 def test_every_truncation_is_refused(directory: Path) -> None:
-    """Of the tar and of what it is compressed in."""
+    """A tar that is truncated anywhere, compressed or not, is refused."""
     tar = tar_of([(f"{key(1)}-cache", executable()), ("x" * 200, b"y" * 600)])[:-8192]
     end = len(tar.rstrip(b"\0"))
     for length in range(min(len(tar), (end + 511) // 512 * 512 + 1024)):

@@ -35,7 +35,7 @@ def signature_fixture(key: Path) -> bytes:
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """No temporary file outlives a call, however it ends, and no agent of the user's is asked."""
+    """Check that no temporary file outlives a call, and that the user's agent is not used."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -50,7 +50,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 @needs_openssh
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
 def test_what_a_key_signs_is_accepted(tmp_path: Path, kind: str) -> None:
-    """Keys of every type sign, and the principal is who the allowed signers say."""
+    """Keys of every type sign, and the principal is the one in the file of allowed signers."""
     key = new_key(tmp_path / "a key", kind=kind)
     signers = allowed(tmp_path, f"alice@example.com,bob {public(key)}")
     signature = sign(DATA, key)
@@ -88,7 +88,7 @@ def test_nothing_changed_passes(key: Path, signature: bytes, at: int, bit: int) 
 @needs_openssh
 @pytest.mark.parametrize("text", [b"", b"text", b"\0\xff", b"x" * 100_000])
 def test_what_is_no_signature_is_refused(text: bytes) -> None:
-    """Other bytes are refused in one line."""
+    """A text that is no signature of the data is refused in one line."""
     with pytest.raises(Untrusted) as caught:
         check_signature(DATA, text)
     assert str(caught.value).isprintable()
@@ -96,7 +96,7 @@ def test_what_is_no_signature_is_refused(text: bytes) -> None:
 
 @needs_openssh
 def test_another_namespace_is_refused(key: Path, tmp_path: Path) -> None:
-    """What was signed as a file or a git commit is not taken for an archive."""
+    """A signature of a file or a git commit is not accepted for an archive."""
     signers = allowed(tmp_path, f"alice {public(key)}")
     for namespace in ("git", "file", "jcache-archive2"):
         with pytest.raises(Untrusted, match="namespace does not match"):
@@ -110,7 +110,7 @@ def test_another_namespace_is_refused(key: Path, tmp_path: Path) -> None:
 def test_a_stranger_is_refused(key: Path, signature: bytes, tmp_path: Path) -> None:
     """A key that is not listed is named by its fingerprint, as ssh-keygen prints it."""
     other = new_key(tmp_path / "other")
-    with pytest.raises(Untrusted, match="if you trust whose it is") as caught:
+    with pytest.raises(Untrusted, match="if you trust its owner") as caught:
         verify(DATA, signature, allowed(tmp_path, f"alice {public(other)}"))
     assert ssh_keygen("-l", "-f", key).stdout.split()[1].decode() in str(caught.value)
 
@@ -146,7 +146,7 @@ def test_options_restrict_a_key(key: Path, signature: bytes, tmp_path: Path, opt
 
 @needs_openssh
 def test_an_authority_lets_in_whom_it_certifies(key: Path, tmp_path: Path) -> None:
-    """A certificate signs as the principals that its authority certified, and as nobody else."""
+    """A certificate signs for the principals that its authority certified, and for nobody else."""
     authority = new_key(tmp_path / "authority")
     own = new_key(tmp_path / "own")
     assert ssh_keygen("-s", authority, "-I", "id", "-n", "alice@example.com", f"{own}.pub").returncode == 0
@@ -160,7 +160,7 @@ def test_an_authority_lets_in_whom_it_certifies(key: Path, tmp_path: Path) -> No
 
 @needs_openssh
 def test_a_second_line_of_a_key_counts(key: Path, signature: bytes, tmp_path: Path) -> None:
-    """One line that allows is enough, whatever is wrong with the others."""
+    """One line that allows a key is enough, whatever is wrong with the others."""
     old, new = f'old valid-before="20200101" {public(key)}', f"new {public(key)}"
     assert verify(DATA, signature, allowed(tmp_path, "malformed", old, new)) == "new"
 
@@ -184,7 +184,9 @@ def test_a_second_line_of_a_key_counts(key: Path, signature: bytes, tmp_path: Pa
     ],
 )
 def test_principals(key: Path, signature: bytes, tmp_path: Path, principals: str, name: str | None) -> None:
-    """A principal is one argument whatever is in it, and is shown in one line; a list of exceptions lets nobody in."""
+    """A principal is passed as one argument whatever it contains, and shown in one line; a list of exceptions
+    allows nobody.
+    """
     signers = allowed(tmp_path, "# people", f"\t{principals}   {public(key)}  and more words", "", "   # last")
     if name is not None:
         assert verify(DATA, signature, signers) == name
@@ -198,7 +200,7 @@ def test_principals(key: Path, signature: bytes, tmp_path: Path, principals: str
 @example(principals=",,")
 @given(principals=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n"), min_size=1, max_size=9))
 def test_nobody_is_let_in_without_a_name(key: Path, signature: bytes, tmp_path: Path, principals: str) -> None:
-    """Whatever stands in front of a key, its signature has a signer that can be shown, or is refused."""
+    """Whatever precedes a key in its line, the signature is refused or has a signer that can be shown."""
     try:
         said = verify(DATA, signature, allowed(tmp_path, f"{principals} {public(key)}"))
     except Untrusted as error:
@@ -213,14 +215,14 @@ def test_nobody_is_let_in_without_a_name(key: Path, signature: bytes, tmp_path: 
      'alice unknown="x" {key}', "{key}"],
 )  # fmt: skip
 def test_a_malformed_line_is_named(key: Path, signature: bytes, tmp_path: Path, line: str) -> None:
-    """A mistake in the file lets nobody in, and is told with its line and the form that a line has."""
+    """A malformed line allows nobody, and the message has the line and the right form."""
     with pytest.raises(Untrusted, match=r"line 2: .*me@example.org ssh-ed25519 AAAA"):
         verify(DATA, signature, allowed(tmp_path, "# people", line.format(key=public(key))))
 
 
 @needs_openssh
 def test_signers_that_cannot_be_read_are_an_error(signature: bytes, tmp_path: Path) -> None:
-    """A missing file, a directory or an endless one let nobody in."""
+    """A missing file, a directory or an endless file allows nobody."""
     for path in (tmp_path / "missing", tmp_path, Path("/dev/zero")):
         with pytest.raises(InvalidValue, match=r"allowed signers"):
             verify(DATA, signature, path)
@@ -252,7 +254,7 @@ def test_what_is_no_key_is_refused(tmp_path: Path, content: bytes | None) -> Non
 
 @needs_openssh
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    """ssh-keygen's reason is told, without the frame around it."""
+    """ssh-keygen's reason is shown without the frame around it."""
     key = new_key(tmp_path / "key")
     key.chmod(0o644)
     with pytest.raises(InvalidValue, match=r"says 'Permissions 0644 for .* are too open'"):
@@ -271,7 +273,7 @@ def test_a_public_key_alone_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture(name="locked")
 def locked_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A key with a passphrase, which a program of the user's types when it is asked."""
+    """Return a key with a passphrase that a program types when it is asked."""
     answer = tmp_path / "answer"
     answer.write_text("#!/bin/sh\necho secret\n")
     answer.chmod(0o700)
@@ -282,14 +284,14 @@ def locked_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @needs_openssh
 def test_a_program_may_ask_for_the_passphrase(locked: Path, tmp_path: Path) -> None:
-    """SSH_ASKPASS answers where SSH_ASKPASS_REQUIRE says so, as for ssh."""
+    """SSH_ASKPASS answers if SSH_ASKPASS_REQUIRE says so, as for ssh."""
     assert check_key(locked)
     assert verify(DATA, sign(DATA, locked), allowed(tmp_path, f"alice {public(locked)}")) == "alice"
 
 
 @needs_openssh
 def test_an_agent_signs(locked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ssh-agent signs with a key that it holds, and nobody is asked for the passphrase."""
+    """ssh-agent signs with a key that it holds, and no passphrase is needed."""
     with tempfile.TemporaryDirectory(dir="/tmp") as short:  # the path of a socket must be
         socket = Path(short, "agent")
         with subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL) as agent:
@@ -322,7 +324,7 @@ def _stand_in(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Non
     ["unknown option -- Y\nusage: ssh-keygen [-q] [-b bits]", 'Unsupported operation for -Y: "find-principals"', None],
 )
 def test_openssh_that_is_missing_or_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str | None) -> None:
-    """Where ssh-keygen is missing or too old, one sentence says what to install."""
+    """If ssh-keygen is missing or too old, one sentence says what to install."""
     if says is None:
         monkeypatch.setenv("PATH", str(tmp_path))
     else:
@@ -348,7 +350,7 @@ def test_ssh_keygen_that_does_not_end(tmp_path: Path, temporary: Path, monkeypat
 
 
 def test_a_temporary_directory_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full or missing temporary directory is told in one sentence."""
+    """A full or missing temporary directory is reported in one sentence."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(JcacheError, match="Cannot write temporary files"):
         check_signature(DATA, b"signature")

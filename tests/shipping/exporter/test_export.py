@@ -84,7 +84,7 @@ def quiet(root: Root) -> None:
 
 @pytest.fixture
 def filled(native: Root) -> Root:
-    """A root with three executables, of which one has a sidecar, a trace and a graph."""
+    """Return a root with three executables, one of them with a sidecar, a trace and a graph."""
     directory = native.directory(Kind.EXECUTABLES)
     for i in range(3):
         add(directory, key(i), executable(i), used_ns=NOW + i if i == 2 else None, written_ns=NOW + DAY * i)
@@ -134,7 +134,7 @@ class TestManifest:
         assert (manifest.root, manifest.directory) == (str(filled.path), str(filled.path / "executables"))
 
     def test_what_it_says_of_an_entry(self, filled: Root) -> None:
-        """Bytes, digest, times, pin, seconds, origin and parents, from the files, the ledger and the envelopes."""
+        """The manifest has an entry's bytes, digest, times, pin, seconds, origin and parents."""
         with Store(filled) as store:
             about = Known(Kind.EXECUTABLES, key(2), seconds=0.25, origin="program", jaxlib="0.8.1", pinned_ns=1)
             store.ledger.record([about])
@@ -149,13 +149,13 @@ class TestManifest:
         assert (items[key(3)].seconds, items[key(3)].parents, items[key(3)].maker) == (1.5, (key(9),), None)
 
     def test_what_took_no_time_is_not_known(self, native: Root) -> None:
-        """An envelope that says nothing of what building it took gives no seconds, as the ledger has none."""
+        """An envelope without a build time gives no seconds, like one without a record."""
         data = seal(b"x", kind=Kind.TRACES, name="f", key=key(3), build_seconds=0.0, created_ns=1)
         add(native.directory(Kind.TRACES), key(3), data)
         assert [item.seconds for item in prepared_of(native).manifest.items] == [None]
 
     def test_two_exports_are_the_same(self, filled: Root) -> None:
-        """Bytes do not depend on the time, nor on what an earlier export has remembered, nor on `jcache ls`."""
+        """The archive does not depend on the time, on an earlier export or on `jcache ls`."""
         first, second = BytesIO(), BytesIO()
         write_archive(prepared_of(filled), first)
         write_archive(prepared_of(filled, ExportRequest(processes=1)), second)
@@ -174,7 +174,7 @@ class TestManifest:
         assert list(found) == ["manifest.json", "manifest.json.digest", "trailer.json"] and exported.entries == 0
 
     def test_a_name_that_is_no_text(self, tmp_path: Path) -> None:
-        """A root whose path is not UTF-8 is exported; the manifest escapes what is not."""
+        """A root whose path is not UTF-8 is exported; the manifest escapes such bytes."""
         from jcache.store.roots import create_root
 
         root = create_root(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")), plain=True)
@@ -182,14 +182,14 @@ class TestManifest:
         assert prepared_of(root).manifest.root.endswith("/\\xff")
 
     def test_solid(self, filled: Root) -> None:
-        """A solid archive says so, and with what it can be undone."""
+        """The manifest of a solid archive says so, and names the libraries that restore it."""
         prepared = prepared_of(filled, ExportRequest(solid=True))
         assert prepared.manifest.solid and prepared.manifest.recompressors
         found, exported = written(prepared)
         assert exported.entries == 5 and len(found) == 8
 
     def test_signed(self, filled: Root) -> None:
-        """What signs gets the manifest's bytes, and what it gives is the second member."""
+        """The signing function receives the manifest's bytes, and its result is the second member."""
         found, _ = written(prepared_of(filled), sign=lambda data: b"of " + data[:20])
         assert list(found)[1] == "manifest.json.sig"
         assert found["manifest.json.sig"] == b"of " + found["manifest.json"][:20]
@@ -204,7 +204,7 @@ class TestSelection:
         assert keys_of(prepared_of(filled, ExportRequest(selection=selection))) == {key(4)}
 
     def test_keys(self, filled: Root) -> None:
-        """Keys and unambiguous beginnings of them, or of their hashes, among what is selected otherwise."""
+        """Keys, and unambiguous prefixes of keys or of their hashes, narrow the selection."""
         wanted = (key(0), key(1)[-64:][:12], key(3)[:20])
         assert keys_of(prepared_of(filled, ExportRequest(keys=wanted))) == {key(0), key(1), key(3)}
         only = Selection(kinds=(Kind.TRACES,))
@@ -212,12 +212,12 @@ class TestSelection:
 
     @pytest.mark.parametrize("prefix", ["jit_", "nothing"])
     def test_keys_that_are_none(self, filled: Root, prefix: str) -> None:
-        """What stands for none, or for several, is refused."""
+        """A prefix of no key, or of several, is refused."""
         with pytest.raises(UnknownKey), Store(filled) as store:
             prepare_export(store, ExportRequest(keys=(prefix,)))
 
     def test_excluded(self, filled: Root) -> None:
-        """What the other side has already is left out and counted."""
+        """Keys that the other side has are left out and counted."""
         prepared = prepared_of(filled, ExportRequest(exclude=frozenset({key(0), key(3), key(77)})))
         assert keys_of(prepared) == {key(1), key(2), key(4)} and prepared.excluded == 2
 
@@ -238,7 +238,7 @@ class TestSelection:
                 prepare_export(store, ExportRequest(run=name))
 
     def test_a_run_of_long_ago(self, filled: Root) -> None:
-        """Of a run whose programs are no longer on record, what it stored goes, and a notice says so."""
+        """For a run whose programs are no longer recorded, its stored entries are exported, and a notice says so."""
         with Store(filled) as store:
             store.ledger.add_run("old", 1, report("old"))
             store.ledger.record([Known(Kind.EXECUTABLES, key(2), run="old")])
@@ -246,7 +246,7 @@ class TestSelection:
             assert "long ago" in store.notices[0]
 
     def test_legacy(self, plain: Root) -> None:
-        """What only jax <= 0.4.30 reads is counted and stays."""
+        """Legacy entries are counted and not exported."""
         add(plain.path, key(1), executable())
         (plain.path / key(2)).write_bytes(pack_executable(b"\x0aan executable of old", 1, Codec.ZLIB))
         prepared = prepared_of(plain)
@@ -273,7 +273,7 @@ class TestSelection:
         assert (exported.entries, exported.neighbours) == (5, 3)
 
     def test_a_linked_sub_cache(self, filled: Root, beyond: Path) -> None:
-        """One that is a link as a whole is not followed."""
+        """A sub-cache of XLA that is a link is not followed."""
         (filled.directory(Kind.EXECUTABLES) / "xla_gpu_per_fusion_autotune_cache_dir").symlink_to(beyond)
         assert not prepared_of(filled, ExportRequest(xla=True)).manifest.neighbours
 
@@ -302,14 +302,14 @@ class TestDamage:
         assert key(1) not in keys_of(prepared)
 
     def test_no_file(self, filled: Root) -> None:
-        """What has an entry's name and is a link is not followed, nor exported."""
+        """A link with an entry's name is neither followed nor exported."""
         (filled.directory(Kind.EXECUTABLES) / f"{key(8)}-cache").symlink_to(
             filled.directory(Kind.EXECUTABLES) / f"{key(1)}-cache"
         )
         assert key(8) not in keys_of(prepared_of(filled))
 
     def test_in_the_making(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What was begun a moment ago and is not whole yet is no damage; it is left out and counted."""
+        """A young, incomplete file is no damage; it is left out and counted."""
         monkeypatch.setattr(clock, "sleep", lambda _: None)
         add(filled.directory(Kind.EXECUTABLES), key(9), executable()[:-9])
         prepared = prepared_of(filled)
@@ -317,7 +317,7 @@ class TestDamage:
         assert key(9) not in keys_of(prepared)
 
     def test_completed_meanwhile(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is whole at the second look is exported."""
+        """A file that is complete at the second look is exported."""
         path = add(filled.directory(Kind.EXECUTABLES), key(9), executable()[:-9])
         monkeypatch.setattr(clock, "sleep", lambda _: path.write_bytes(executable()))
         prepared = prepared_of(filled)
@@ -384,7 +384,7 @@ class TestTheSecondReading:
         )
 
     def test_a_root_that_disappears(self, filled: Root) -> None:
-        """Without its files the archive is one in which everything is omitted."""
+        """If the files of a root disappear, the archive omits all of them."""
         prepared = prepared_of(filled)
         shutil.rmtree(filled.path)
         found, exported = written(prepared)
@@ -392,7 +392,7 @@ class TestTheSecondReading:
         assert exported.entries == 0 and len(exported.omitted) == 5
 
     def test_beside_a_process_that_writes_in_place(self, plain: Root) -> None:
-        """Whatever a real process rewrites meanwhile, each entry of an archive has its digest or is omitted."""
+        """Whatever a real process writes during the export, each entry has its digest or is omitted."""
         whole = [incompressible(1) for _ in range(2)]
         for i in range(20):
             add(plain.path, key(i), whole[0], written_ns=NOW)
@@ -444,7 +444,7 @@ class TestCompany:
             assert len(prepared_of(filled).manifest.items) == 5
 
     def test_processes_give_what_one_gives(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What several processes read is what one reads."""
+        """Several processes give the same result as one."""
         alone = prepared_of(filled, ExportRequest(processes=1))
         shutil.rmtree(filled.state)
         monkeypatch.setattr(scan, "_MIN_PARALLEL_BYTES", 0)
@@ -460,7 +460,7 @@ class TestCompany:
             prepared_of(filled, ExportRequest(processes=2))
 
     def test_progress(self, filled: Root) -> None:
-        """Both readings tell how many bytes are done, up to all of them."""
+        """Progress of both readings rises to the size of all entries."""
         told: list[tuple[int, int]] = []
         with Store(filled) as store:
             prepared = prepare_export(store, ExportRequest(), lambda done, total: told.append((done, total)))
@@ -484,7 +484,7 @@ def test_keyed_for(plain: Root) -> None:
 
 
 def test_memory_is_constant(plain: Root) -> None:
-    """What is on record is exported in pieces: 300 MB take less than 40 MB more than nothing."""
+    """Recorded entries are exported in pieces: 300 MB take at most 40 MB of memory."""
     code = (
         "import re, sys; from pathlib import Path; from jcache.shipping.exporter.export import *\n"
         "from jcache.store.roots import open_root\n"

@@ -49,7 +49,7 @@ def test_a_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("what", ["link", "fifo", "directory", "nothing"])
 def test_only_files_are_opened(tmp_path: Path, what: str) -> None:
-    """Neither links nor pipes nor directories are, and none of them is waited for."""
+    """Links, pipes and directories are neither opened nor waited for."""
     path = tmp_path / "entry"
     (tmp_path / "file").write_bytes(b"x")
     if what == "link":
@@ -65,7 +65,7 @@ def test_only_files_are_opened(tmp_path: Path, what: str) -> None:
 
 
 def test_what_is_on_record_is_only_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that passed all checks, and are remembered, are looked at no further."""
+    """Bytes that passed all checks and are recorded are only hashed."""
     add(tmp_path, key(1), data := executable())
     monkeypatch.setattr(scan, "check", lambda *_: pytest.fail("it was checked"))
     seen = scan_entry(tmp_path, on_record(data))
@@ -81,7 +81,7 @@ def test_other_bytes_than_on_record(tmp_path: Path, change: bytes) -> None:
 
 
 def test_executables_are_opened_once_for_all(tmp_path: Path) -> None:
-    """What is not remembered is read, and what is inside told."""
+    """Entries without a record are read once, and their content is returned."""
     add(tmp_path, key(1), data := executable(7))
     seen = scan_entry(tmp_path, ScanRequest(Claim(EXECUTABLES, key(1)), len(data), understood=False))
     assert seen.content is not None and (seen.content.digest, seen.content.seconds) == (digest(data), 7)
@@ -89,7 +89,7 @@ def test_executables_are_opened_once_for_all(tmp_path: Path) -> None:
 
 
 def test_envelopes(tmp_path: Path) -> None:
-    """Of a trace or graph the header tells its seconds, and those of its parents that are keys."""
+    """The header of a trace or graph yields its seconds, and those of its parents that are keys."""
     data = seal(
         b"payload", kind="traces", name="f", key=key(1), build_seconds=2.5, created_ns=1, parents=(key(2), "../x")
     )
@@ -99,7 +99,7 @@ def test_envelopes(tmp_path: Path) -> None:
 
 
 def test_gone_and_damaged(tmp_path: Path) -> None:
-    """What is gone is told, and so is what is wrong."""
+    """Missing and damaged entries are reported."""
     wanted = ScanRequest(Claim(EXECUTABLES, key(1)), 1, understood=False)
     assert scan_entry(tmp_path, wanted).checked.gone
     add(tmp_path, key(1), b"no entry")
@@ -108,7 +108,7 @@ def test_gone_and_damaged(tmp_path: Path) -> None:
 
 
 def test_replaced_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry that is written anew, or removed, after it was checked is not taken for the one that was."""
+    """An entry that is written again or removed after its check is not taken for the checked one."""
     wanted = ScanRequest(Claim(EXECUTABLES, key(1)), 1, understood=False)
     for anew in (executable(9), None):
         path = add(tmp_path, key(1), executable(1), written_ns=10**18)
@@ -125,7 +125,7 @@ def test_replaced_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_all_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
-    """However many read, batches come in order, each with its bytes."""
+    """Batches come in order, each with its bytes, for any number of processes."""
     monkeypatch.setattr(scan, "_MIN_PARALLEL_BYTES", 0)
     monkeypatch.setattr(scan, "_BATCH_ENTRIES", 3)
     wanted = []

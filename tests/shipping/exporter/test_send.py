@@ -50,7 +50,7 @@ def prepared_of(root: Root) -> PreparedExport:
 
 
 def read_meanwhile(monkeypatch: pytest.MonkeyPatch, root: Root) -> tuple[PreparedExport, set[str]]:
-    """What is prepared, and the keys of the entries that were read for it."""
+    """Return a prepared export, and the keys of the entries that were read for it."""
     found: set[str] = set()
 
     def noted(directories: Any, wanted: Sequence[ScanRequest], **more: Any) -> Any:
@@ -68,7 +68,7 @@ def archive_of(prepared: PreparedExport) -> bytes:
 
 
 def lose_a_bit(root: Root, number: int, *, at: int = -3, bit: int = 0) -> Path:
-    """Has a disk lose a bit of an entry, which no time of the file tells."""
+    """Flip a bit of an entry without changing the file's times, as a failing disk does."""
     path = root.path / f"{key(number)}-cache"
     data = bytearray(path.read_bytes())
     data[at] ^= 1 << bit
@@ -94,7 +94,7 @@ def test_what_is_on_record_is_read_once(known: Root, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_not_as_on_record_is_read_first(known: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is new, or was changed since, is checked before anything is promised."""
+    """New and changed entries are checked before the manifest is written."""
     add(known.path, key(7), executable(7), written_ns=NOW)
     (known.path / f"{key(1)}-cache").chmod(0o600)
     assert read_meanwhile(monkeypatch, known)[1] == {key(1), key(7)}
@@ -103,7 +103,7 @@ def test_what_is_not_as_on_record_is_read_first(known: Root, monkeypatch: pytest
 
 @pytest.mark.parametrize("how", ["written anew", "removed"])
 def test_a_change_in_between_is_no_damage(known: Root, how: str) -> None:
-    """An unread entry that goes, or is written anew, before it is sent is omitted, and is no finding."""
+    """An unread entry that is removed or written again before it is sent is omitted, and is no finding."""
     prepared = prepared_of(known)
     path = known.path / f"{key(1)}-cache"
     path.unlink()
@@ -118,7 +118,7 @@ SIZES = (900, 200_000, 5_000_000)  # joined with its header, read as a whole, la
 
 @pytest.fixture(scope="module")
 def of_all_sizes(tmp_path_factory: pytest.TempPathFactory) -> Root:
-    """A root of an executable of each size, which are on record as sound."""
+    """Return a root with an executable of each size, recorded as sound."""
     path = tmp_path_factory.mktemp("sizes") / "cache"
     path.mkdir()
     for i, size in enumerate(SIZES):
@@ -130,7 +130,7 @@ def of_all_sizes(tmp_path_factory: pytest.TempPathFactory) -> Root:
 
 
 class Piped:
-    """Gives what an export writes into a pipe."""
+    """Writes an export into a pipe and returns its bytes."""
 
     def __init__(self, prepared: PreparedExport) -> None:
         read, end = os.pipe()

@@ -21,7 +21,7 @@ PIECES: list[bytes | memoryview] = [
 
 
 class Reader:
-    """The other end of a pipe, which takes its time."""
+    """The other end of a pipe, which reads slowly."""
 
     def __init__(self, read: int) -> None:
         self.content = bytearray()
@@ -41,7 +41,7 @@ class Reader:
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_pipe_gets_all(waits: bool) -> None:
-    """A pipe gets all pieces in their order, and counted, also where somebody has told the pipe not to wait."""
+    """A pipe gets all pieces in order, even if it is non-blocking, and their bytes are counted."""
     read, write = os.pipe()
     os.set_blocking(write, waits)
     reader, sink = Reader(read), DescriptorSink(write, "there")
@@ -51,7 +51,7 @@ def test_a_pipe_gets_all(waits: bool) -> None:
 
 
 def test_a_reader_that_has_gone_is_told() -> None:
-    """One sentence says that the reader of the pipe has ended."""
+    """If the reader of the pipe has ended, one sentence says so."""
     read, write = os.pipe()
     sink = DescriptorSink(write, "there")
     os.close(read)

@@ -39,7 +39,7 @@ def test_what_is_learnt(plain: Root) -> None:
 
 
 def test_the_second_time_nothing_is_written(plain: Root) -> None:
-    """What is known already leaves the ledger as it is."""
+    """A second survey writes nothing into the ledger."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     first = survey(plain)
     before = plain.ledger.read_bytes()
@@ -49,7 +49,7 @@ def test_the_second_time_nothing_is_written(plain: Root) -> None:
 
 
 def test_sources_are_the_files(plain: Root) -> None:
-    """Each item has its file, as it was read."""
+    """Each item has its file, in the state in which it was read."""
     path = add(plain.path, key(1), data := executable(), written_ns=NOW)
     (source,) = survey(plain).sources
     with open_regular(path) as file:
@@ -58,7 +58,7 @@ def test_sources_are_the_files(plain: Root) -> None:
 
 
 def test_times_out_of_range(plain: Root) -> None:
-    """A time before 1970 counts as 1970, as elsewhere."""
+    """A time before 1970 becomes 1970."""
     path = add(plain.path, key(1), executable())
     os.utime(path, ns=(-(10**15), -(10**15)))
     (item,) = survey(plain).items
@@ -76,7 +76,7 @@ def test_a_vanished_entry(plain: Root) -> None:
 
 
 def test_no_lock_is_taken(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lock that somebody holds hinders nobody who reads, and is not asked for."""
+    """A held lock does not hinder an export, which takes none."""
     add(plain.path, key(1), executable(), written_ns=NOW)
     waited = waits_for_locks(monkeypatch)
     with process(HOLD_LOCK, plain.path):
@@ -85,11 +85,8 @@ def test_no_lock_is_taken(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_busy_ledger(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A ledger that somebody else is writing is read; that nothing can be kept in it is no failure."""
-    monkeypatch.setattr(
-        "jcache.store.ledger.Ledger.__init__.__kwdefaults__",
-        {"busy_timeout": 0.1, "outside": False, "connections": None},
-    )
+    """A busy ledger is read; a failure to record is no error."""
+    monkeypatch.setattr("jcache.store.ledger.Ledger.__init__.__kwdefaults__", {"busy_timeout": 0.1, "outside": False})
     add(plain.path, key(1), executable(), written_ns=NOW)
     with Store(plain) as store:
         store.ledger.record([Known(Kind.EXECUTABLES, key(1), seconds=0.5)])
@@ -101,7 +98,7 @@ def test_a_busy_ledger(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_learnt_outlives_an_interruption(plain: Root) -> None:
-    """Ctrl-C in the middle keeps what was read by then."""
+    """Ctrl-C in the middle keeps the records made so far."""
     for i in range(3):
         add(plain.path, key(i), executable(i), written_ns=NOW)
 
@@ -115,7 +112,7 @@ def test_what_is_learnt_outlives_an_interruption(plain: Root) -> None:
 
 
 def test_a_copied_root(plain: Root, tmp_path: Path) -> None:
-    """In a copy of a root, with its ledger, the digests still count: a bit flipped in copying is found."""
+    """In a copy of a root with its ledger, digests count: a bit flipped by the copy is found."""
     import shutil
 
     add(plain.path, key(1), executable(), written_ns=NOW)

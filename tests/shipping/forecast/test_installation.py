@@ -68,7 +68,7 @@ def test_another_interpreter(tmp_path: Path) -> None:
     ],
 )
 def test_no_interpreter(python: str, reason: str) -> None:
-    """What is named and no Python is refused in one sentence, with the way out."""
+    """A name that is no Python is refused in one sentence with a remedy."""
     expected = f"JCACHE_PYTHON is {python}, which is no Python that can be asked for its JAX ({reason}): name the"
     with pytest.raises(InvalidValue, match=f"^{re.escape(expected)}.*`unset JCACHE_PYTHON`"):
         this_machine({"JCACHE_PYTHON": python})

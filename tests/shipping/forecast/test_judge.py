@@ -13,7 +13,7 @@ from tests.helpers.jax_entries import H200
 
 
 def test_only_executables_are_judged() -> None:
-    """Traces and graphs are served anywhere, so nothing is said of them."""
+    """Traces and graphs have no verdict, since they are served anywhere."""
     items = tuple(item(number, kind=kind) for number, kind in enumerate(Kind))
     announced = judge(manifest(CPU, items=items), MACHINE, NEW, {})
     assert list(announced.verdicts) == [next(one.key for one in items if one.kind is Kind.EXECUTABLES)]
@@ -35,7 +35,7 @@ def test_without_jax_or_numpy() -> None:
 
 
 def test_damaged_entries_are_left_out(plain: Root) -> None:
-    """Nothing is announced of an entry that cannot be read."""
+    """Entries that cannot be read have no verdict."""
     add(plain.path, key(1), executable())
     add(plain.path, key(2), b"nonsense")
     with closing(Store(plain)) as store:

@@ -42,7 +42,7 @@ def test_the_directory(
 
 
 def test_links_that_are_planned_or_there(tmp_path: Path) -> None:
-    """What is keyed for a path that leads here, or is about to, hits where JAX is told that path."""
+    """Executables with a path in their keys that leads here, or will, hit if JAX is configured with that path."""
     old, new = tmp_path / "old", tmp_path / "new"
     whole = manifest(CPU._replace(cache_path=str(old)))
     assert judge(whole, MACHINE, new, {}).other_directories == {str(old): 1}
@@ -57,7 +57,9 @@ def test_links_that_are_planned_or_there(tmp_path: Path) -> None:
 
 
 def test_a_relative_path_that_leads_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It hits for programs that start where we are, and the command says so."""
+    """A relative path that leads here hits for programs that start in the working directory, and the command
+    says so.
+    """
     monkeypatch.chdir(tmp_path)
     announced = judge(manifest(WORDED._replace(cache_path="cache")), MACHINE, tmp_path / "cache", {})
     assert announced.conditions == {HitCondition(ProgramKind.PLAIN, "cache"): 1}
@@ -68,7 +70,7 @@ def test_a_relative_path_that_leads_here(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("portable", "directory"), [(False, str(NEW)), (True, None)])
 def test_other_caches_of_xla(portable: bool, directory: str | None) -> None:
-    """Where JAX was told of XLA's caches, their places are in the keys, so that it must be told so again."""
+    """If JAX had a setting for XLA's caches, their paths are in the keys, so programs need the same setting."""
     maker = CPU._replace(cache_path=str(NEW), xla_caches="all")
     announced = judge(manifest(maker, items=(item(portable=portable),)), MACHINE, NEW, {})
     assert list(announced.conditions) == [
@@ -86,7 +88,9 @@ def test_other_caches_of_xla(portable: bool, directory: str | None) -> None:
 
 
 def test_nobodys_record_of_a_roots_directory() -> None:
-    """Both what `jcache.enable()` hits anywhere and what is keyed for JAX alone name it; a record tells them apart."""
+    """Entries that `jcache.enable()` hits anywhere and those of JAX alone name the same directory; only a
+    record distinguishes them.
+    """
     maker = CPU._replace(cache_path="/old/root/executables")
     items = (item(1), item(2))
     alone = judge(manifest(maker, items=items), MACHINE, NEW, {})
@@ -98,7 +102,7 @@ def test_nobodys_record_of_a_roots_directory() -> None:
 
 
 def test_jaxlib() -> None:
-    """Another jaxlib never hits; one that is on nobody's record, and that nothing tells, may or may not."""
+    """An executable of another jaxlib never hits; one without a record and without a sign may hit or not."""
     assert judged(CPU)[0] is Hit.WILL
     assert judged(CPU._replace(jaxlib="0.10.1")) == (
         Hit.CANNOT, MissReason.JAXLIB, "jaxlib 0.10.1 made them, and 0.10.2 is installed here",
@@ -124,7 +128,9 @@ OPTIONS = (1 << 512) + (1 << 100) - 1
     ],
 )
 def test_the_options_of_a_jaxlib(theirs: int, expected: Hit | str) -> None:
-    """Without a record XLA's options tell whether the jaxlib here made an executable: every release has its own."""
+    """Without a record, XLA's options tell whether this jaxlib made an executable, since each release has
+    other options.
+    """
     machine = replace(MACHINE, query_jaxlib=lambda: JaxlibFacts(OPTIONS))
     hit, reason, detail = judged(WORDED._replace(jaxlib=None, xla_options=f"{theirs:x}"), machine, jaxlib="0.9.0")
     if not isinstance(expected, Hit):
@@ -146,7 +152,7 @@ def test_the_options_of_a_jaxlib(theirs: int, expected: Hit | str) -> None:
     ],
 )
 def test_a_release_that_was_mended(here_: str, there: str | None, expected: Hit) -> None:
-    """Two versions with the same XLA make the same executables, and only who exported them tells which it was."""
+    """Two versions with the same XLA make the same executables; only the exporter's version distinguishes them."""
     machine = replace(MACHINE, jax=here_, jaxlib=here_, query_jaxlib=lambda: JaxlibFacts(OPTIONS))
     assert judged(WORDED._replace(jaxlib=None, xla_options=f"{OPTIONS:x}"), machine, jaxlib=there)[0] is expected
 
@@ -167,8 +173,8 @@ def test_a_release_that_was_mended(here_: str, there: str | None, expected: Hit)
 def test_compression(
     python: tuple[int, ...], zstandard: bool, codec: str | None, expected: tuple[Hit, MissReason | None]
 ) -> None:
-    """What JAX looks for and can read depends on what it compresses with itself; what it finds and cannot read is to
-    be left out.
+    """The compression that JAX uses decides which entries it looks up and reads; entries that it finds but
+    cannot read are to be left out.
     """
     machine = replace(MACHINE, python=python, zstandard=zstandard)
     announced = judge(manifest(CPU, items=(item(codec=codec),)), machine, NEW, {})
@@ -185,7 +191,7 @@ PYTHONS, WORDS = ((3, 12), (3, 14)), (None, "zstandard", "zlib")
 @pytest.mark.parametrize("codec", ["zstd", "zlib"])
 @pytest.mark.parametrize("word", WORDS)
 def test_a_remedy_works(python: tuple[int, ...], zstandard: bool, codec: str, word: str | None) -> None:
-    """Whoever follows the remedy finds that nothing about compression is against the entries any more."""
+    """After the remedy, the compression is no obstacle any more."""
     machine = replace(MACHINE, python=python, zstandard=zstandard)
     whole = manifest(CPU._replace(compression=word), items=(item(codec=codec),))
     (verdict,) = judge(whole, machine, NEW, {}).verdicts.values()
@@ -196,7 +202,7 @@ def test_a_remedy_works(python: tuple[int, ...], zstandard: bool, codec: str, wo
 
 
 def test_a_word_that_nobody_knows() -> None:
-    """Python 3.14 may have hashed another word for zstd: that is said, or nothing is promised of such an exporter."""
+    """Under Python 3.14, the hashed word for zstd may differ: the verdict says so, or promises nothing."""
     (sentence,) = announce(manifest(CPU)).sentences
     assert sentence.endswith(
         ", unless they were made under Python 3.14 or later without zstandard, which they do not record."
@@ -225,7 +231,7 @@ def test_a_word_that_nobody_knows() -> None:
 def test_the_word_of_the_exporter(
     word: str, python: tuple[int, ...], zstandard: bool, expected: tuple[Hit, MissReason | None]
 ) -> None:
-    """Where the exporter's JAX says what it hashes for zstd, it is known which readers look for such entries."""
+    """If the exporter's JAX recorded its word for zstd, the verdict is known for each reader."""
     machine = replace(MACHINE, python=python, zstandard=zstandard)
     whole = manifest(CPU._replace(compression=word))
     (verdict,) = judge(whole, machine, NEW, {}).verdicts.values()
@@ -234,7 +240,7 @@ def test_the_word_of_the_exporter(
 
 @pytest.mark.jax
 def test_the_options_of_real_entries(cpu_entries: JaxEntries) -> None:
-    """Every entry has the options and the CPU's features that jaxlib says, and an H200's has other options."""
+    """Real entries have the options and CPU features of their jaxlib; those of an H200 have other options."""
     mine, features = this_machine({}).query_jaxlib()
     assert mine
     entries = [inspect(path.read_bytes()) for path in cpu_entries.directory.glob("*-cache")]

@@ -15,7 +15,7 @@ from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture as cpu_ent
 
 
 def test_platforms() -> None:
-    """What is made for a platform that JAX has not here cannot hit."""
+    """Executables for a platform that JAX lacks here cannot be hit."""
     assert judged(CUDA)[1:] == (MissReason.PLATFORM, "they are made for cuda, and JAX has only cpu here")
     assert judged(Maker(platform="tpu", jaxlib="0.10.2"))[:2] == (Hit.CANNOT, MissReason.PLATFORM)
     assert judged(Maker(jaxlib="0.10.2"))[0] is Hit.WILL
@@ -50,7 +50,7 @@ def test_a_feature_that_the_kernel_does_not_show(answer: str, hit: Hit) -> None:
 
 
 def test_entries_that_do_not_name_their_cpu() -> None:
-    """Up to jax 0.6 the archive's machine is all there is to go by."""
+    """Up to jax 0.6, entries do not name their CPU, so that of the archive's machine counts."""
     machine = replace(MACHINE, jax="0.6.2", jaxlib="0.6.2")
     old = Maker(platform="cpu", jaxlib="0.6.2")
     assert judged(old, machine)[0] is Hit.WILL
@@ -83,7 +83,7 @@ def test_gpus(changes: dict[str, Any], expected: tuple[Hit, MissReason | None]) 
 
 @pytest.mark.jax
 def test_features_of_real_entries(cpu_entries: JaxEntries) -> None:
-    """Every feature that an entry made here names is known to be there, or not, as the entry says."""
+    """For entries made here, this CPU's state of each feature is known and agrees."""
     found = inspect(cpu_entries.bytes("jit_named_step"))
     mine = this_machine({}).cpu_features
     if found.cpu_features is None:

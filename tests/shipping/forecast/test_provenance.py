@@ -24,7 +24,7 @@ KNOWN = Known(Kind.EXECUTABLES, key(1))
 @pytest.mark.smoke(since="0.6")
 @pytest.mark.jax
 def test_of_the_cpu(cpu_entries: JaxEntries) -> None:
-    """An entry of a real JAX tells its platform and the directory that its options name, and the ledger its jaxlib."""
+    """An entry of a real JAX yields its platform and directory, and the ledger its jaxlib."""
     made = provenance.provenance_of_bytes(cpu_entries.bytes("jit_named_step"), KNOWN._replace(jaxlib="0.10.2"))
     assert (made.maker.platform, made.maker.jaxlib, made.portable) == ("cpu", "0.10.2", False)
     assert made.maker.cache_path == str(cpu_entries.directory)
@@ -32,7 +32,7 @@ def test_of_the_cpu(cpu_entries: JaxEntries) -> None:
 
 
 def test_of_a_gpu() -> None:
-    """An entry of an H200 tells its compute capability, CUDA's versions and the directory that it is keyed for."""
+    """An entry of an H200 yields its compute capability, CUDA's versions and the directory in its key."""
     assert provenance.provenance_of_bytes(h200_entry("jit_stage")) == (
         Maker(
             platform="cuda",
@@ -47,12 +47,12 @@ def test_of_a_gpu() -> None:
 
 
 def test_what_tells_nothing() -> None:
-    """An executable of an unknown format has a maker of whom nothing is known."""
+    """An executable of an unknown format has a maker without any facts."""
     assert provenance.provenance_of_bytes(executable()) == (Maker(), "zstd", False)
 
 
 def test_damaged() -> None:
-    """What cannot be decompressed is refused."""
+    """An executable that cannot be decompressed is refused."""
     with pytest.raises(DamagedEntry):
         provenance.provenance_of_bytes(executable()[:-3])
 
@@ -62,13 +62,13 @@ def test_damaged() -> None:
     [("program", True), ("copy", True), ("run", False), ("put", False), ("adopt", False), (None, False)],
 )
 def test_portable_keys(origin: str | None, portable: bool) -> None:
-    """What `jcache.enable()` has stored, or copied since it was hit, has a key without the directory's path."""
+    """Entries that `jcache.enable()` has stored, or copied after a hit, have keys without the path."""
     assert provenance.provenance_of_bytes(executable(), KNOWN._replace(origin=origin)).portable is portable
 
 
 @pytest.mark.parametrize(("recorded", "told"), [("0.6.2", "0.6.2"), ("0.6.2, 0.8.1", None), ("", None), (None, None)])
 def test_one_jaxlib(recorded: str | None, told: str | None) -> None:
-    """A run that mixed several jaxlibs does not say which of them made an entry."""
+    """A run with several versions of jaxlib does not tell which of them made an entry."""
     assert provenance.provenance_of_bytes(executable(), KNOWN._replace(jaxlib=recorded)).maker.jaxlib == told
 
 
@@ -83,7 +83,7 @@ def remember(store: Store, *datas: bytes) -> list[Content]:
 
 
 def test_what_is_read_is_remembered(plain: Root) -> None:
-    """What was read once is known by the digest in the next process, and says the same."""
+    """Contents are recorded by digest, and read back unchanged by the next process."""
     datas = h200_entry("jit_stage"), executable(seconds=7)
     with Store(plain) as store:
         contents = remember(store, *datas)
@@ -97,7 +97,7 @@ def test_what_is_read_is_remembered(plain: Root) -> None:
 
 
 def test_only_what_entries_have_is_remembered(plain: Root) -> None:
-    """What no entry of the ledger has any more goes with the next change."""
+    """Contents of entries that the ledger no longer knows are removed at the next change."""
     with Store(plain) as store:
         remember(store, h200_entry("jit_stage"))
         (content,) = remember(store, executable())
@@ -105,7 +105,7 @@ def test_only_what_entries_have_is_remembered(plain: Root) -> None:
 
 
 def test_a_ledger_of_before(plain: Root) -> None:
-    """One that has no place for it yet is read, keeps what it knows, and is given that place."""
+    """An older ledger without the table is read, keeps its records, and gets the table."""
     ledger = Ledger(plain.ledger)
     ledger.record([KNOWN._replace(pinned_ns=1)])
     ledger.close()
@@ -125,7 +125,7 @@ def test_a_ledger_of_before(plain: Root) -> None:
     ["", "{}", "[0]", '{"version": 1}', '{"version": 2, "what": 1}', "[1" + ", null" * 7 + "]", "1"],
 )
 def test_what_another_jcache_remembers(plain: Root, text: str) -> None:
-    """What cannot be read as this version writes it counts as not remembered."""
+    """A record of another version counts as missing."""
     with Store(plain) as store:
         store.ledger.record([KNOWN._replace(digest="d" * 64)])
         provenance.save_contents(store, [Content("d" * 64, "zstd", 1, text)])
@@ -133,7 +133,7 @@ def test_what_another_jcache_remembers(plain: Root, text: str) -> None:
 
 
 def test_a_ledger_that_cannot_be_used(plain: Root) -> None:
-    """A damaged one remembers nothing, and is neither replaced nor a failure."""
+    """A damaged ledger yields nothing, is not replaced, and is no error."""
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger" * 1000)
     with Store(plain) as store:

@@ -1,4 +1,4 @@
-"""The sentences of a forecast say what will hit, why the rest cannot, and which command helps."""
+"""The sentences of a forecast say which executables will hit, why the others cannot, and which command helps."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.helpers.forecasts import CPU, CUDA, MACHINE, NEW, OLD, WORDED, announ
 
 
 def test_no_jax() -> None:
-    """Without a jaxlib nothing is known but what would be wrong with any; the way out names an interpreter."""
+    """Without a jaxlib, only reasons that hold for any jaxlib are known; the remedy names an interpreter."""
     machine = replace(MACHINE, jax=None, jaxlib=None)
     announced = judge(manifest(CPU, CPU._replace(cache_path=OLD), CUDA), machine, NEW, {})
     assert announced.reasons == {
@@ -28,7 +28,7 @@ def test_no_jax() -> None:
 
 
 def test_the_path_guard() -> None:
-    """What is keyed for another path is said in one sentence, with a link and an environment as the ways out."""
+    """One sentence reports another path in the keys, with a link and an environment as remedies."""
     first, link, env = announce(manifest(*[CPU._replace(cache_path=OLD)] * 214)).sentences
     assert first == (
         f"0 of 214 executables can hit at this path: they are keyed for {OLD}"
@@ -40,7 +40,7 @@ def test_the_path_guard() -> None:
 
 
 def test_what_can_be_installed() -> None:
-    """Of another jaxlib, and of a reader without zstandard, the command is named, if nothing else is in the way."""
+    """For another jaxlib, and for a missing zstandard, the command is named if nothing else is in the way."""
     here = replace(MACHINE, interpreter="/usr/bin/python 3")
     python = "'/usr/bin/python 3' -m pip install"
 
@@ -60,7 +60,7 @@ def test_what_can_be_installed() -> None:
 
 
 def test_several_paths_and_relative_ones(tmp_path: Path) -> None:
-    """Each old path has a sentence of its own; only where a link can be is one proposed."""
+    """Each old path has its own sentence, and a link is proposed only where one is possible."""
     paths = [OLD, OLD, str(tmp_path), "cache", ".", "gs:/bucket/cache"]
     announced = announce(manifest(*[CPU._replace(cache_path=path) for path in paths], CPU))
     assert announced.other_directories == {OLD: 2, str(tmp_path): 1, ".": 1, "cache": 1, "gs:/bucket/cache": 1}
@@ -73,7 +73,7 @@ def test_several_paths_and_relative_ones(tmp_path: Path) -> None:
 
 
 def test_the_environment_counts() -> None:
-    """What the environment says of XLA's caches is part of the commands, and unsaid where it is right already."""
+    """Commands include the setting of XLA's caches, unless the environment already has the right one."""
     portable, keyed = manifest(WORDED), manifest(WORDED._replace(cache_path=str(NEW)))
     told = {XLA_CACHES: "none", "JAX_COMPILATION_CACHE_DIR": str(NEW)}
     assert announce(portable, told).sentences == ("1 of 1 executable will hit here.",)

@@ -39,7 +39,7 @@ from tests.helpers.signatures import needs_openssh, new_key, signature_by
 
 
 def check_clean(root: Root) -> None:
-    """Nothing is damaged and nothing is left over."""
+    """Assert that nothing is damaged and no temporary file is left."""
     with Store(root) as store:
         assert verify(store, VerifyRequest(grace_ns=0)).findings == []
     assert not [path for path in root.path.rglob("*") if TEMPORARY_PREFIX in path.name]
@@ -133,7 +133,7 @@ def test_digest_is_on_record(tmp_path: Path) -> None:
 
 
 def test_no_lock_file_is_made(tmp_path: Path) -> None:
-    """In an unbounded directory an import leaves no lock file, and no sidecars but those that were sent."""
+    """In an unbounded directory, an import makes no lock file, and only the sidecars of the archive."""
     target = create_root(tmp_path / "b", plain=True)
     brought(target, *archive_of((Kind.EXECUTABLES, key(1))))
     assert sorted(os.listdir(target.path)) == sorted([f"{key(1)}-cache", ".jcache"])
@@ -141,7 +141,7 @@ def test_no_lock_file_is_made(tmp_path: Path) -> None:
 
 
 def test_locked(tmp_path: Path) -> None:
-    """Where there is a lock it is waited for, and an import that does not get it stores nothing."""
+    """An import waits for the lock, and stores nothing if it does not get it."""
     target = create_root(tmp_path / "b")
     directory = target.directory(Kind.EXECUTABLES)
     manifest, datas = archive_of((Kind.EXECUTABLES, key(1)))
@@ -191,7 +191,7 @@ def test_present_and_equal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("bounded", [False, True])
 def test_present_and_different(tmp_path: Path, replace: bool, bounded: bool) -> None:
-    """A different entry stays and is told of; with replace it goes to quarantine, also for one of the same size."""
+    """A different entry stays and is reported; with replace it goes to quarantine, even if the sizes are equal."""
     target = create_root(tmp_path / "b")
     directory = target.directory(Kind.EXECUTABLES)
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(3)), sidecar=True)
@@ -215,7 +215,7 @@ def test_present_and_different(tmp_path: Path, replace: bool, bounded: bool) -> 
 
 
 def test_not_a_file(tmp_path: Path) -> None:
-    """What has the name of an entry and is no file stays, even with replace."""
+    """A directory with an entry's name stays, even with replace."""
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of((Kind.EXECUTABLES, key(1)))
     (target.directory(Kind.EXECUTABLES) / f"{key(1)}-cache").mkdir()
@@ -274,7 +274,7 @@ def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_disk_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the disk fills up on the way, what was whole by then is there, and nothing of the rest."""
+    """If the disk fills up, the complete entries are there, and nothing else."""
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(5)))
     write, written = PendingFile.write, []
@@ -307,7 +307,7 @@ def test_links_are_not_followed(tmp_path: Path, beyond: Path) -> None:
 
 
 def test_a_link_that_comes_meanwhile(tmp_path: Path, beyond: Path) -> None:
-    """Neither is anything written through a link that is put there after the import was planned."""
+    """Nothing is written through a link that is made after the plan."""
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of((Kind.TRACES, key(1)))
     plan = plan_import(manifest, target, judge(manifest, Machine(), target.directory(Kind.EXECUTABLES), {}))
@@ -319,7 +319,7 @@ def test_a_link_that_comes_meanwhile(tmp_path: Path, beyond: Path) -> None:
 
 @needs_openssh
 def test_trust(tmp_path: Path) -> None:
-    """A signature that is asked for must be there, and somebody must be allowed to sign."""
+    """A required signature must exist, and its signer must be allowed."""
     with pytest.raises(InvalidValue, match="--allowed-signers"):
         check_trust(b"", None, required=True, allowed_signers=None)
     with pytest.raises(Untrusted, match="not signed"):
@@ -385,7 +385,7 @@ def test_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_large_entries_wait_for_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has come is published as soon as it has so many bytes and is written, whatever comes after it."""
+    """Entries are published once a batch has enough bytes, whatever follows."""
     monkeypatch.setattr(entry_import, "_MAX_BATCH_BYTES", 1)
     monkeypatch.setattr(write_behind, "_PAGE_BYTES", 100)
     monkeypatch.setattr(write_behind, "_MAX_PAGES", 1)
@@ -419,7 +419,7 @@ def test_neighbours(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", [100, 4 << 20], ids=["in many pieces", "whole"])
 @pytest.mark.parametrize("replace", [False, True])
 def test_named_temporaries(tmp_path: Path, replace: bool, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a file system without nameless files an import does the same with temporary names."""
+    """On a file system without nameless files, an import uses temporary names."""
     opened = os.open
     monkeypatch.setattr(write_behind, "_PAGE_BYTES", page)
 
@@ -442,6 +442,6 @@ def test_named_temporaries(tmp_path: Path, replace: bool, page: int, monkeypatch
 
 
 def test_plain_is_told_apart(tmp_path: Path) -> None:
-    """An archive of ours opens as one, a plain tar as another."""
+    """An archive of jcache and a plain tar are distinguished."""
     assert isinstance(open_archive(io.BytesIO(packed(populated(tmp_path / "a")))), ArchiveReader)
     assert not isinstance(open_archive(io.BytesIO(tar_of({f"{key(1)}-cache": b"x"}))), ArchiveReader)

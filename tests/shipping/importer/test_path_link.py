@@ -14,7 +14,7 @@ from tests.helpers.entries import mounted_read_only, tree
 
 @pytest.fixture
 def new(tmp_path: Path) -> Path:
-    """Where the executables are now."""
+    """Return the present directory of the executables."""
     path = tmp_path / "new"
     path.mkdir()
     (path / "entry").write_text("an executable")
@@ -30,7 +30,7 @@ def test_a_link_is_made(tmp_path: Path, new: Path) -> None:
 
 
 def test_once_is_enough(tmp_path: Path, new: Path) -> None:
-    """A second time there is nothing to do, nor where the old path leads there by other links."""
+    """A second call does nothing, as does one whose old path leads there through other links."""
     old, other = tmp_path / "old", tmp_path / "other"
     assert make_link(old, new)
     assert not make_link(old, new)
@@ -49,7 +49,7 @@ def test_a_directory_that_is_to_come(tmp_path: Path) -> None:
 
 
 def test_what_is_there_stays(tmp_path: Path, new: Path) -> None:
-    """Where anything else is, the link is refused in a sentence that names it, and nothing changes."""
+    """If anything else exists at the path, the link is refused in a sentence that names it, and nothing changes."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("x")
@@ -86,7 +86,7 @@ def test_below_a_file(tmp_path: Path, new: Path) -> None:
 
 
 def test_a_loop(tmp_path: Path, new: Path) -> None:
-    """A directory is not linked to what lies in it, nor a path below itself."""
+    """A directory is never linked to a directory inside it, nor a path below itself."""
     (new / "executables").mkdir()
     before = tree(tmp_path)
     with pytest.raises(CannotWrite, match="which lies in it"):
@@ -96,13 +96,13 @@ def test_a_loop(tmp_path: Path, new: Path) -> None:
 
 @pytest.mark.parametrize("path", ["cache", "~/cache", "gs:/bucket/cache", "", "/tmp/a\0b"])
 def test_no_absolute_path(new: Path, path: str) -> None:
-    """What is no absolute path is refused: every program may stand in another directory."""
+    """A relative path is refused, since programs may have another working directory."""
     with pytest.raises(CannotWrite, match="only an absolute path"):
         make_link(path, new)
 
 
 def test_a_place_that_is_read_only(tmp_path: Path, new: Path) -> None:
-    """On a read-only file system the link is refused in one sentence."""
+    """On a read-only file system, the link is refused in one sentence."""
     place = tmp_path / "read-only"
     place.mkdir()
     with (
@@ -116,7 +116,7 @@ def test_a_place_that_is_read_only(tmp_path: Path, new: Path) -> None:
 
 
 def test_a_name_that_is_too_long_leaves_nothing(tmp_path: Path, new: Path) -> None:
-    """If the link itself cannot be made, the directories above it are gone again."""
+    """If the link itself cannot be made, the new directories above it are removed."""
     before = tree(tmp_path)
     with pytest.raises(CannotWrite, match="the name is too long"):
         make_link(tmp_path / "one" / "two" / ("x" * 300), new)
@@ -124,7 +124,7 @@ def test_a_name_that_is_too_long_leaves_nothing(tmp_path: Path, new: Path) -> No
 
 
 def test_several_at_once(tmp_path: Path, new: Path) -> None:
-    """Of several processes that make the same link at the same time, one does and none fails."""
+    """If several processes make the same link at once, one makes it and none fails."""
     old = tmp_path / "a" / "b" / "old"
     program = (
         "import sys; from jcache.shipping.importer.path_link import make_link\n"

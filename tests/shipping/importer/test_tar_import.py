@@ -93,7 +93,7 @@ def test_xla(tmp_path: Path) -> None:
 
 
 def test_what_stands_before_the_first_executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As much of a tar is kept as says which root is wanted, nothing where that is decided; all members come anew."""
+    """Members are kept in memory until the layout of the root is decided, and all of them are yielded again."""
     tar = tar_of({f"cache/{i}": b"" for i in range(9)} | FILES)
     vacant, made = Root(tmp_path / "vacant", plain=False), create_root(tmp_path / "made")
     for root, most, kept in ((vacant, 64 << 20, 12), (vacant, 5 << 10, 6), (made, 64 << 20, 0)):
@@ -119,7 +119,7 @@ def test_garbage(tmp_path: Path) -> None:
 
 
 def test_present(tmp_path: Path) -> None:
-    """What is there is skipped if it is equal, kept if it differs, and replaced on request."""
+    """A present entry is skipped if equal, kept if different, and replaced on request."""
     root = create_root(tmp_path / "root")
     taken(tar_of(FILES), root)
     changed = FILES | {f"cache/{key(1)}-cache": content(Kind.EXECUTABLES, key(1), build=1)}
@@ -133,7 +133,7 @@ def test_present(tmp_path: Path) -> None:
 
 
 def test_the_root_is_made_for_the_first_entry(tmp_path: Path) -> None:
-    """Before anything is taken there need not be a root, and it is made once."""
+    """The root need not exist, and is made once, before the first entry."""
     root, made = Root(tmp_path / "root", plain=False), []
     result = TarImportResult()
     with Store(root) as store:
@@ -150,14 +150,14 @@ def test_the_root_is_made_for_the_first_entry(tmp_path: Path) -> None:
 
 
 def test_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many entries are taken as a manifest may list, so that memory is bounded."""
+    """A tar may have as many entries as a manifest, so that memory is bounded."""
     monkeypatch.setattr(tar_import, "MAX_ENTRIES", 2)
     with pytest.raises(BadArchive, match="more than 2 entries"):
         taken(tar_of({f"{key(n)}-cache": b"" for n in range(3)}), create_root(tmp_path / "root"))
 
 
 def test_dry_run(tmp_path: Path) -> None:
-    """A dry run tells the same and makes nothing, not even the root."""
+    """A dry run returns the same result and makes nothing, not even the root."""
     root = Root(tmp_path / "root", plain=False)
     result = taken(tar_of(FILES), root, dry_run=True, xla=True)
     assert result.imported.count(ImportOutcome.NEW) == 4 and len(result.manifest().items) == 4
@@ -165,7 +165,7 @@ def test_dry_run(tmp_path: Path) -> None:
 
 
 def test_torn(tmp_path: Path) -> None:
-    """A tar that ends too early leaves what was whole by then."""
+    """A truncated tar leaves the complete entries."""
     root = create_root(tmp_path / "root")
     tar = tar_of(FILES)
     with pytest.raises(BadArchive):

@@ -46,7 +46,7 @@ def test_what_is_written_is_what_was_given_in_its_order(writing: WriteBehind[int
 
 
 def test_nothing_is_overwritten_while_it_waits(writing: WriteBehind[int, bytes]) -> None:
-    """A page is filled anew only when all of it has been written, however slow the writer is."""
+    """A page is reused only after all of it was written, however slow the writer is."""
     go, seen = threading.Event(), []
 
     def slowly(data: memoryview) -> bytes:
@@ -67,7 +67,7 @@ def test_nothing_is_overwritten_while_it_waits(writing: WriteBehind[int, bytes])
 
 
 def test_an_error_is_given_back_in_its_place_and_the_others_are_written(writing: WriteBehind[int, bytes]) -> None:
-    """Who asks learns which file could not be written and why; those before and behind it are there."""
+    """The caller learns which file could not be written and why; the files before and after it are written."""
 
     def refuses(data: memoryview) -> bytes:
         raise OSError(errno.ENOSPC, "no space")
@@ -82,12 +82,12 @@ def test_an_error_is_given_back_in_its_place_and_the_others_are_written(writing:
 
 
 def test_what_is_larger_than_a_page_has_a_page_at_a_time(writing: WriteBehind[int, bytes]) -> None:
-    """Then there is room for the rest in the next one."""
+    """Bytes that exceed a page use one page after the other."""
     assert len(writing.reserve(write_behind._PAGE_BYTES + 1)) == write_behind._PAGE_BYTES
 
 
 def test_closing_finishes_all(writing: WriteBehind[int, bytes]) -> None:
-    """What was given before is there to be collected, or thrown away, after the thread has ended."""
+    """After the thread has ended, the results of all scheduled writes can be collected or dropped."""
     for number in range(write_behind._MAX_JOBS + 1):
         give(writing, number, b"x")
     writing.close()

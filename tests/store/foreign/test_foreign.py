@@ -17,6 +17,7 @@ from jcache.findings import Damage, Fault
 from jcache.layout import Kind, Root
 from jcache.store import foreign
 from jcache.store.foreign import Adapter, adapter_of, state_of
+from jcache.store.lookup import find_entry
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
@@ -29,7 +30,7 @@ HOUR: Final = 3600 * 10**9
 
 
 class Toy(Adapter):
-    """Notes, each a file of text that begins with its own name: all that an adapter has to say."""
+    """A toy adapter: notes, each a text file that begins with its own name."""
 
     name = "toy"
     title = "a box of notes"
@@ -104,7 +105,9 @@ def store(box: Path) -> Iterator[Store]:
 
 
 def test_an_adapter_makes_a_root(box: Path, tmp_path: Path) -> None:
-    """A directory that an adapter recognises is a root, whose own things lie elsewhere; others are as before."""
+    """A directory that an adapter recognises is a root, whose state lies elsewhere; other directories are
+    unaffected.
+    """
     root = open_root(box)
     assert adapter_of(box) is ADAPTER and root.adapter is ADAPTER and root.layout.name == "toy"
     assert root.state == state_of(box) and not root.state.is_relative_to(box)
@@ -117,7 +120,7 @@ def test_an_adapter_makes_a_root(box: Path, tmp_path: Path) -> None:
 
 
 def test_two_trees_have_two_states(box: Path, tmp_path: Path) -> None:
-    """What is known of a directory is kept by its path, links in it followed."""
+    """The state of a directory is found by its path, with links followed."""
     (tmp_path / "link").symlink_to(box)
     assert state_of(tmp_path / "link") == state_of(box) != state_of(tmp_path / "box2")
 
@@ -143,7 +146,7 @@ def test_info_counts_it(box: Path) -> None:
 def test_find_by_beginnings_and_file_names(store: Store) -> None:
     """An entry is found by its key, its hash, or its file's name."""
     for text in (KEYS[3], "00000003", "00000003.note", "notes/00000003.note"):
-        assert store.find(text).key == KEYS[3]
+        assert find_entry(store, text).key == KEYS[3]
 
 
 def test_verify_repair_and_restore(box: Path, store: Store) -> None:
@@ -164,7 +167,7 @@ def test_verify_repair_and_restore(box: Path, store: Store) -> None:
 def test_quarantine_on_another_file_system(
     box: Path, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where a rename cannot reach, the bytes are copied, and the name is taken away then."""
+    """If a rename cannot reach quarantine, the bytes are copied, and then the name is removed."""
     rename = os.rename
 
     def far(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
@@ -207,9 +210,9 @@ def test_what_was_written_meanwhile_stays(box: Path, store: Store) -> None:
 
 
 def test_a_lock_of_ours_lies_elsewhere(box: Path, store: Store) -> None:
-    """Two of us wait for each other, and the other program sees no file of ours."""
+    """Two processes of jcache wait for each other, and the other program sees no file of jcache."""
     before = {path.name for path in box.rglob("*")}
-    store.maintenance.remove([store.find(KEYS[0])])
+    store.maintenance.remove([find_entry(store, KEYS[0])])
     assert {path.name for path in box.rglob("*")} == before - {"00000000.note"}
     assert store.root.locks(Kind.GRAPHS) == store.root.state
 
@@ -223,7 +226,7 @@ def test_links_and_specials_are_no_entries(box: Path, store: Store, beyond: Path
 
 
 def test_a_linked_directory_is_not_entered(tmp_path: Path, beyond: Path) -> None:
-    """What a link in the tree leads to is not the tree's."""
+    """The target of a link in the tree is no part of the tree."""
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "notes").symlink_to(fill(tmp_path / "other") / "notes")
     assert not Store(Root(tmp_path / "linked", plain=True, adapter=ADAPTER, state_path=tmp_path / "s")).entries()
@@ -243,7 +246,7 @@ def test_the_overview_finds_it(box: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_commands_work_with_it(box: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No command knows whose directory it has."""
+    """Every command works on a foreign directory without knowing its program."""
     from jcache.cli.app import run
 
     assert run(["ls", "--root", str(box), "-q", "--sort", "name"]) == 0
@@ -273,7 +276,7 @@ STEPS = st.lists(
 @given(STEPS, st.integers(0, 3))
 @settings(max_examples=60)
 def test_pins_go_where_the_directory_goes(steps: list[str], number: int) -> None:
-    """What is pinned stays, whatever the state directory is by then, and wherever the directory has gone."""
+    """Pins stay, wherever the state directory is, and wherever the directory is moved."""
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr(foreign, "MODULES", [__name__])
         patch.setenv("XDG_STATE_HOME", f"{place}/state")
@@ -282,7 +285,7 @@ def test_pins_go_where_the_directory_goes(steps: list[str], number: int) -> None
         for at, step in enumerate([*steps, "prune"]):
             root, key = open_root(path), KEYS[(at + number) % len(KEYS)]
             with Store(root) as store:
-                if step == "pin" and store.path(store.find(key)).exists():
+                if step == "pin" and store.path(find_entry(store, key)).exists():
                     store.pins.add([(Kind.GRAPHS, key)])
                     pinned.add(key)
                 elif step == "pin as before":
@@ -311,7 +314,7 @@ def test_pins_go_where_the_directory_goes(steps: list[str], number: int) -> None
 
 
 def test_pins_of_before_are_copied_at_first_sight(box: Path) -> None:
-    """By what writes; what only looks knows them as well."""
+    """Older pins are copied by the first writer; readers know them as well."""
     root = open_root(box)
     pin_as_before(root, KEYS[1])
     assert info(box).kinds[Kind.GRAPHS].pinned == 1 and not root.pins.exists()

@@ -1,4 +1,4 @@
-"""phasic's cache: what is an entry, what is shown of it, and each damage found; nothing is executed."""
+"""phasic's cache: its entries, their facts, and each kind of damage; nothing is executed."""
 
 import json
 import os
@@ -20,6 +20,7 @@ from jcache.shipping.archive.manifest_codec import decode, encode
 from jcache.store.foreign import pickle_scan
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.foreign.phasic_content import MAX_JSON, fault_of
+from jcache.store.lookup import find_entry
 from jcache.store.store import Store
 from tests.helpers.entries import SECOND, tree
 from tests.helpers.phasic_caches import (
@@ -64,7 +65,7 @@ def fault(key: str, data: bytes) -> tuple[Damage, str] | None:
 
 
 def test_every_file_of_phasics_is_an_entry(store: Store) -> None:
-    """Graphs, traces and tapes are listed, each with a key by which its file's name is found again."""
+    """Graphs, traces and tapes are listed, each with a key that leads back to its file's name."""
     assert {entry.key: entry.kind for entry in store.entries()} == KINDS
     for entry in store.entries():
         assert store.path(entry).is_file() and entry.bytes == store.path(entry).stat().st_size
@@ -121,7 +122,7 @@ def test_nothing_of_ours_comes_into_the_tree(cache: Path, store: Store) -> None:
     """Ledger, lock and quarantine lie in the user's state directory, named by the tree's path."""
     names = {str(path.relative_to(cache)) for path in cache.rglob("*")}
     assert not findings(store)
-    store.maintenance.remove([store.find(GRAPH)])
+    store.maintenance.remove([find_entry(store, GRAPH)])
     store.close()
     assert {str(path.relative_to(cache)) for path in cache.rglob("*")} == names - {f"graphs/{GRAPH[6:]}.json"}
     (state,) = (cache.parent / "state" / "jcache" / "roots").iterdir()
@@ -150,7 +151,7 @@ def test_what_cannot_be_read_says_so(key: str) -> None:
 
 
 def test_a_hostile_pickle_is_shown_by_what_it_reaches(store: Store) -> None:
-    """What a pickle names is told, not done."""
+    """The names in a pickle are shown, and never looked up."""
     facts = ADAPTER.facts(Kind.TRACES, TRACE, pickle.dumps(Calls(os.system, "touch owned"), protocol=5))
     assert facts["reaches"] == "posix.system" and not Path("owned").exists()
     with pytest.raises(DamagedEntry, match="ends before"):
@@ -161,7 +162,7 @@ def test_a_hostile_pickle_is_shown_by_what_it_reaches(store: Store) -> None:
 
 
 def test_real_ones_are_sound(store: Store) -> None:
-    """No false alarm on what phasic wrote, nor on a tape of the older kind."""
+    """Files that phasic wrote, and a tape of the older kind, have no finding."""
     assert not findings(store) and not findings(store)
     assert fault(TAPE, OLD_TAPE.read_bytes()) is None
 
@@ -176,7 +177,7 @@ def test_every_truncation_is_torn(key: str) -> None:
 
 
 def test_a_truncated_json_between_its_characters_is_torn() -> None:
-    """That a letter of UTF-8 is cut in two is no other damage."""
+    """A JSON file that is cut inside a UTF-8 character is torn, and has no other damage."""
     data = json.dumps({"note": "ääää"}, ensure_ascii=False).encode()
     for length in range(1, len(data)):
         found = fault(GRAPH, data[:length])
@@ -191,7 +192,7 @@ def test_a_wrong_magic_is_found() -> None:
 
 
 def test_a_wrong_head_is_found() -> None:
-    """Each count in a tape's head has to add up, and so has the older one's."""
+    """Each count in a tape's head must add up, in the older format as well."""
     for key, data in ((TAPE, data_of(TAPE)), (TAPE, OLD_TAPE.read_bytes())):
         for at in range(24 if data[7:8] == b"1" else 8, 40, 8):
             changed = bytearray(data)
@@ -200,7 +201,7 @@ def test_a_wrong_head_is_found() -> None:
 
 
 def test_an_operand_outside_of_the_tape_is_found() -> None:
-    """phasic would read or write beyond what it has mapped."""
+    """An operand outside the tape is damage, since phasic would read or write beyond its mapped memory."""
     data = bytearray(data_of(TAPE))
     struct.pack_into("<QII", data, 40 + 80 + 32, 1 << 40, 0, 1)
     found = fault(TAPE, bytes(data))
@@ -208,7 +209,7 @@ def test_an_operand_outside_of_the_tape_is_found() -> None:
 
 
 def test_a_tape_that_was_never_filled_is_found() -> None:
-    """What a crash leaves where blocks were not written, zeros of the right length, is damage without a record, too."""
+    """A tape of zeros, as a crash leaves it, is damage even without a record."""
     for key in (TAPE, SCC):
         data = data_of(key)
         for length in (24, len(data) // 2, len(data) - 40):
@@ -252,19 +253,19 @@ CLASS = {"__type__": "os.system", "__data__": "touch owned"}
     ],
 )
 def test_what_a_graph_must_not_say(change: Callable[[dict[str, Any]], None], damage: Damage) -> None:
-    """Classes other than arrays, another graph's hash, or what is no graph, are findings."""
+    """Classes other than arrays, another graph's hash, and content that is no graph are findings."""
     found = fault(GRAPH, graph_with(change))
     assert found is not None and found[0] is damage
 
 
 def test_what_is_said_of_a_graph_is_short() -> None:
-    """However long what it says of itself is, and whatever a terminal would make of that."""
+    """The facts of a graph are shown shortened and with escapes."""
     found = fault(GRAPH, graph_with(_set("graph_data.n_vertices", "\x1b[31m" * 50_000)))
     assert found is not None and len(found[1]) < 100 and found[1].isprintable()
 
 
 def test_what_a_graph_was_called_with_may_be_of_a_users_class() -> None:
-    """phasic writes down what it was called with, by class, and never reads it again."""
+    """A user's class in the arguments is no finding: phasic writes its name and never reads it."""
     for name in ("__main__.Rates", "mymodels.Demography"):
         data = graph_with(_set("construction_params.theta", {"__type__": name, "__data__": {"x": 1}}))
         assert fault(GRAPH, data) is None
@@ -281,7 +282,7 @@ def test_hostile_json_ends_soon(data: bytes) -> None:
 
 
 def test_json_beyond_the_limit_is_looked_at_from_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What would take too much memory is not parsed, but a torn one is still found."""
+    """JSON beyond the limit is not parsed, but a torn file is still found by its two ends."""
     assert len(data_of(GRAPH)) < MAX_JSON
     monkeypatch.setattr("jcache.store.foreign.phasic_content.MAX_JSON", 1000)
     assert fault(GRAPH, data_of(GRAPH)) is None
@@ -337,7 +338,7 @@ GLOBAL_BY_A_COMPUTED_NAME = (
     ids=range(19),
 )
 def test_a_hostile_pickle_is_found(data: bytes) -> None:
-    """Whatever reaches beyond phasic's trace and numpy's arrays is a finding, by whichever opcode."""
+    """A pickle that reaches beyond phasic's trace and numpy's arrays is a finding, by any opcode."""
     found = fault(TRACE, data)
     assert found is not None and found[0] is Damage.CODE and not Path("owned").exists()
 
@@ -358,7 +359,7 @@ def test_many_names_take_no_longer_than_as_many_opcodes() -> None:
 
 
 def test_a_real_trace_with_a_call_in_it_is_found() -> None:
-    """One name among a thousand opcodes is enough."""
+    """One name among a thousand opcodes is found."""
     data = data_of(TRACE)
     at = data.index(b"\x8c\x08OpType") if b"\x8c\x08OpType" in data else data.index(b"\x8c\x06OpType")
     found = fault(TRACE, data[:at] + data[at:].replace(b"OpType", b"system", 1))
@@ -374,7 +375,7 @@ def test_opcodes_are_read_as_pickletools_reads_them() -> None:
 
 
 def test_what_lies_behind_a_pickle_is_found() -> None:
-    """Nobody reads it, so nobody of phasic's wrote it."""
+    """Bytes after a pickle are a finding, since phasic never reads or writes any."""
     found = fault(TRACE, data_of(TRACE) + b"cos\nsystem\n")
     assert found is not None and found[0] is Damage.GRAMMAR
 
@@ -397,7 +398,7 @@ def test_texts_of_a_file_do_not_reach_the_terminal_raw() -> None:
 
 
 def edit(path: Path, old: bytes, new: bytes, *, aside: bool = False) -> None:
-    """Changes a file in place, or as editors do, which write another one and rename it."""
+    """Change a file in place, or as editors do, which write another file and rename it."""
     data = path.read_bytes()
     assert old in data
     if aside:
@@ -432,7 +433,9 @@ def test_an_edited_trace_is_found(cache: Path, store: Store, aside: bool, old_fo
 
 @pytest.mark.parametrize("aside", [False, True], ids=["in place", "by rename"])
 def test_a_flipped_bit_in_a_tape_is_found(cache: Path, store: Store, aside: bool) -> None:
-    """Also where the tape's grammar allows it, and in a file that was made since: a graph has one tape."""
+    """A flipped bit in a tape is found even if the tape stays well-formed, or the file is newer: a graph has
+    one tape.
+    """
     assert not findings(store)
     data = bytearray(data_of(TAPE))
     old = bytes(data[-708:-692])
@@ -443,7 +446,7 @@ def test_a_flipped_bit_in_a_tape_is_found(cache: Path, store: Store, aside: bool
 
 
 def test_a_graph_that_phasic_wrote_anew_is_no_damage(cache: Path, store: Store) -> None:
-    """It writes over the old file, and says when: that is a later time than that of the digest on record."""
+    """A graph that phasic wrote again is no damage: its own time is later than that of the recorded digest."""
     from datetime import datetime
 
     assert not findings(store)
@@ -478,7 +481,7 @@ def test_damage_goes_to_quarantine_and_comes_back(cache: Path, store: Store) -> 
 
 
 def test_leftovers_of_phasics_own_are_temporary_files(cache: Path, store: Store) -> None:
-    """What a killed phasic left on the way to an entry is found once it is old, and nothing else of its endings is."""
+    """Old temporary files of a killed phasic are found; other files with such endings are not."""
     for name in (f"traces/{'1' * 64}.tmp", f"parameterized_reward_compute/{'2' * 64}.bin.tmp.77", "traces/x.tmp"):
         (cache / name).write_bytes(b"half")
     assert findings(store) == {f"{'1' * 64}.tmp": "temporary", f"{'2' * 64}.bin.tmp.77": "temporary"}
@@ -509,7 +512,7 @@ def test_a_manifest_names_the_files_of_one_program(key: str, layout: str | None)
 
 
 def test_members_have_phasics_own_names() -> None:
-    """So that an archive can be looked at, and unpacked, by any tar."""
+    """Members have phasic's own names, so that any tar can list and unpack an archive."""
     data = {key: data_of(key) for key in KEYS}
     reader = open_archive(BytesIO(stream_of(data)))
     assert isinstance(reader, ArchiveReader)

@@ -1,4 +1,4 @@
-"""Pickles by their opcodes: what is read of them is what an unpickler would do, and never less."""
+"""Pickles by their opcodes: the scan finds at least everything that an unpickler would look up."""
 
 import io
 import pickle
@@ -38,7 +38,7 @@ STRANGE = [
 
 
 class Inert:
-    """In the place of whatever is looked up."""
+    """A stand-in for whatever is looked up."""
 
     def __init__(self, *arguments: object) -> None:
         del arguments
@@ -48,7 +48,7 @@ class Inert:
 
 
 class Unpickler(pickle._Unpickler):
-    """Python's own machine, in Python, which looks nothing up."""
+    """Python's own unpickler, in Python, which looks nothing up."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data))
@@ -68,7 +68,7 @@ class Unpickler(pickle._Unpickler):
 
 
 def test_no_name_escapes(chance: random.Random, full: bool) -> None:
-    """Whatever a pickle of random opcodes looks up has been named, unless it was said to be strange."""
+    """Every name that a pickle of random opcodes looks up is reported, unless the pickle is reported as strange."""
     plain = looked_up = 0
     for number in range(400_000 if full else 20_000):
         pieces = PIECES if number % 3 else PIECES + STRANGE

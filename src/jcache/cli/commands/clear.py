@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from jcache.admin.removal import plan_clear
-from jcache.cli import output
 from jcache.cli.options import (
     DryRunOption,
     JsonOption,
@@ -13,13 +12,12 @@ from jcache.cli.options import (
     RootOption,
     VerboseOption,
     XlaOption,
+    YesOption,
     complete_kinds,
     kinds_of,
     open_store,
 )
-from jcache.cli.reports.removal_report import remove
-from jcache.errors import InvalidValue
-from jcache.units import format_size
+from jcache.cli.reports.removal_report import confirmed, remove
 
 
 def clear(
@@ -32,7 +30,7 @@ def clear(
         ),
     ] = None,
     root: RootOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")] = False,
+    yes: YesOption = False,
     legacy: Annotated[bool, typer.Option("--legacy", help="Also remove entries that only jax ≤ 0.4.30 reads.")] = False,
     xla: XlaOption = False,
     dry_run: DryRunOption = False,
@@ -47,13 +45,6 @@ def clear(
     chosen = kinds_of(kinds)
     with open_store(root) as store:
         decided = plan_clear(store, chosen, legacy=legacy)
-        if not (yes or dry_run) and (decided.victims or xla):
-            size = format_size(sum(verdict.entry.bytes for verdict in decided.victims))
-            entries = output.count(len(decided.victims), "entry", "entries")
-            question = f"Remove {entries} ({size}) of {store.root.path}?"
-            if not output.is_terminal():
-                raise InvalidValue(f"clear would remove {entries} ({size}): confirm with --yes.")
-            if not output.confirm(question):
-                output.message("Nothing was removed.")
-                return 1
+        if not (yes or dry_run) and (decided.victims or xla) and not confirmed("clear", store, decided):
+            return 1
         return remove(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)

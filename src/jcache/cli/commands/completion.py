@@ -187,7 +187,7 @@ def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help=", ".join(SHELLS), autocompletion=complete_shells)],
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="WORD", help="Used by the script: complete the last of these words."),
+        typer.Argument(metavar="[WORD]...", help="Used by the script: complete the last of these words."),
     ] = None,
 ) -> None:
     """Print the completion script for a shell.

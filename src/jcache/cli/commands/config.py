@@ -14,7 +14,7 @@ from jcache.configuration.settings import SETTINGS, Source, as_json, normal, set
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Root
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
-from jcache.text import quoted
+from jcache.text import quoted, unknown_choice
 
 _ACTIONS: Final = ("list", "get", "set", "unset", "path")
 
@@ -54,7 +54,7 @@ def config(
     Example: jcache config set max_size 20GiB && jcache prune
     """
     if action not in _ACTIONS:
-        raise InvalidValue(f"'{action}' is not an action of config: choose from {', '.join(_ACTIONS)}.")
+        raise InvalidValue(unknown_choice(action, "is not an action of config", _ACTIONS))
     given = words or []
     if action in ("get", "unset") and len(given) != 1:
         raise InvalidValue(f"{action} needs one setting: choose from {', '.join(SETTINGS)}.")

@@ -6,13 +6,13 @@ from typing import Annotated, Final
 
 import typer
 
+from jcache.admin.facts import device_of
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, kinds_of, open_store
 from jcache.cli.progress import progress
 from jcache.entry import Entry
-from jcache.errors import DamagedEntry, InvalidValue
+from jcache.errors import InvalidValue
 from jcache.layout import Kind
-from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.units import format_size
@@ -69,7 +69,7 @@ def _grouping(store: Store, by: str, entries: Sequence[Entry]) -> Callable[[Entr
     if by == "kind":
         return lambda entry: entry.kind
     if by == "device":
-        return lambda entry: _device(store, entry)
+        return lambda entry: device_of(store, entry)[1] or _UNKNOWN
     known = {kind: _known(store, kind) for kind in {entry.kind for entry in entries}}
 
     def from_ledger(entry: Entry) -> str:
@@ -81,20 +81,6 @@ def _grouping(store: Store, by: str, entries: Sequence[Entry]) -> Callable[[Entr
 
 def _known(store: Store, kind: Kind) -> dict[str, Known]:
     return store.queue.attempt(lambda: store.ledger.known(kind)) or {}
-
-
-def _device(store: Store, entry: Entry) -> str:
-    """Return the platform and model of the device that an executable was compiled for."""
-    from jcache.formats.inspection import inspect
-
-    if entry.kind is not Kind.EXECUTABLES or entry.legacy:
-        return _UNKNOWN
-    try:
-        found = inspect(files.read(store.path(entry)))
-    except (OSError, DamagedEntry):
-        return _UNKNOWN
-    model = found.compute_capability or (found.cpu_name if found.platform == "cpu" else None)
-    return " ".join(part for part in (found.platform, model) if part) or _UNKNOWN
 
 
 def _render(by: str, count: Counter[str], size: Counter[str], *, quiet: bool, verbose: bool) -> None:

@@ -13,8 +13,8 @@ from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
 from jcache.runs.environment import settings
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
-from jcache.verify.path_keys import XLA_CACHES, describe_env_misses
-from jcache.verify.path_spellings import path_in_keys
+from jcache.verify.path_key_sentences import describe_env_misses
+from jcache.verify.path_keys import XLA_CACHES, path_in_keys
 
 _FORMATS: Final = ("sh", "fish", "powershell")
 
@@ -31,7 +31,7 @@ def env(
     ] = "sh",
     json: JsonOption = False,
 ) -> None:
-    """Print the environment variables that make any JAX program use a root; create the root if it is missing.
+    """Print the environment variables that make any JAX program use a cache directory; create it if it is missing.
 
     The program then stores everything that it compiles, under keys that do not
     depend on the root's path. If JAX alone has stored programs under keys that
@@ -46,7 +46,7 @@ def env(
     found, faults = for_program(chosen, os.environ)
     for fault in faults:
         output.warning(fault)
-    wanted = _without_cold_settings(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ)) | variables(found)
+    wanted = _with_warm_settings(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ)) | variables(found)
     if json:
         output.as_json({"root": str(chosen.path), "environment": wanted})
         return
@@ -64,7 +64,7 @@ def dir_(
     root: RootOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the path of a root, or of its directory for a kind, whether or not it exists.
+    """Print the path of a cache directory, or of its part for a kind, whether or not it exists.
 
     Example: du -sh "$(jcache dir executables)"
     """
@@ -94,19 +94,21 @@ def _created_root(explicit: str | None) -> Root:
         return _root(explicit)
 
 
-def _without_cold_settings(root: Root, wanted: dict[str, str]) -> dict[str, str]:
-    """Return the variables without those under which JAX would miss the programs that JAX alone has stored.
+def _with_warm_settings(root: Root, wanted: dict[str, str]) -> dict[str, str]:
+    """Return the variables, with the caches of XLA with which JAX hits the programs that JAX alone has stored.
 
     A warning names the programs that JAX misses all the same.
     """
     if XLA_CACHES not in wanted:  # the user has set it
         return wanted
     with store_of(root) as store:
-        path, is_known = path_in_keys(store)
-    if path is not None or not is_known:
-        output.warning(describe_env_misses(root, path))
-    is_default = path == str(root.directory(Kind.EXECUTABLES))
-    return {name: value for name, value in wanted.items() if not (is_default and name == XLA_CACHES)}
+        found = path_in_keys(store)
+    if found.path is not None or not found.is_known:
+        output.warning(describe_env_misses(root, found))
+    if found.path != str(root.directory(Kind.EXECUTABLES)):
+        return wanted
+    others = {name: value for name, value in wanted.items() if name != XLA_CACHES}
+    return others | ({XLA_CACHES: found.xla_caches[0]} if found.xla_caches[0] else {})
 
 
 def _assignment(shell: str, name: str, value: str) -> str:

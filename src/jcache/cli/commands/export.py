@@ -11,6 +11,7 @@ from typing import Annotated, Any, BinaryIO, Final, cast
 
 import typer
 
+from jcache.admin.fields import FIELDS
 from jcache.admin.filters import Filter, parse_filter
 from jcache.admin.selection import Selection
 from jcache.cli import output
@@ -43,7 +44,7 @@ _STDOUT: Final = "-"
 KeysArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[KEY...]",
+        metavar="[KEY]...",
         help="Only these keys, or unambiguous prefixes of them.",
         autocompletion=complete_keys,
     ),
@@ -143,7 +144,7 @@ def _print_summary(summary: dict[str, Any], *, json: bool, quiet: bool, verbose:
     if json and summary["output"] is not None:
         output.as_json(summary)
     elif json:
-        output.message(jsonlib.dumps({"schema_version": output.SCHEMA_VERSION} | summary))
+        output.message(jsonlib.dumps({"schema_version": output.SCHEMA_VERSION} | summary), whole=True)
     elif not quiet:
         render(summary, verbose=verbose)
 
@@ -155,7 +156,7 @@ def _filters(texts: list[str] | None, used_since: str | None) -> Iterator[Filter
     for text in texts or ():
         yield parse_filter(text)
     if used_since is not None:
-        yield Filter("used", "<=", parse_age(used_since))
+        yield Filter(FIELDS["used"], "<=", parse_age(used_since))
 
 
 def _read_keys(source: str) -> Iterator[str]:

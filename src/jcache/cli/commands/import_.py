@@ -191,7 +191,7 @@ def _take(reader: ArchiveReader, target: ImportTarget, *, is_named: bool) -> tup
         bytes=plan.bytes,
         forecast=plan.forecast,
         archive_fields={"archive": _archive_json(head.manifest, trust)},
-        omissions_were_reported=trust.signer is None,  # no signature covers the list of omitted entries
+        omissions_reported=trust.signer is None,  # no signature covers the list of omitted entries
     )
     if options.dry_run:
         report.notes += _notes(plan, options)

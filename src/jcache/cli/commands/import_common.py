@@ -263,9 +263,7 @@ def complete_import(
     if imported.refused and trust.signed:
         number = output.count(len(imported.refused), "entry differs", "entries differ")
         whose = "the manifest's signer" if trust.signer is None else trust.signer
-        output.error(
-            f"{number} from the archive that {whose} signed, so nothing of that is stored: get the archive again."
-        )
+        output.error(f"{number} from the archive that {whose} signed, and not stored: get the archive again.")
         return report, Untrusted.exit_code
     if report.loads is not None and report.loads.findings:
         return report, 1

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from jcache import clock
-from jcache.admin.census import Census, Group, KindCensus, take_census
+from jcache.admin.census import Census, KindCensus, take_census
+from jcache.admin.neighbour_groups import Group
 from jcache.cli import output
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
 from jcache.errors import NoCacheHere
@@ -50,7 +51,7 @@ def info(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show the number, bytes and last use of a root's entries of each kind, and its other files.
+    """Show what a cache directory holds: entries, bytes and last use of each kind, and other files.
 
     Example: jcache info --root ~/.cache/jax
     """
@@ -134,14 +135,14 @@ def _render(census: Census, verbose: bool) -> None:
             output.table([("", "left"), ("", "right"), ("", "right"), ("", "fold")], beside, lines=False),
         )
     output.rich("", *_bars(census))
-    output.data(f"total   {format_size(census.total_bytes)}\nhealth  {census.health}")
+    output.prose(f"total   {format_size(census.total_bytes)}\nhealth  {census.health}")
     if census.note is not None:
-        output.data(f"note    {census.note}")
+        output.prose(f"note    {census.note}")
     if verbose and census.elsewhere.directories:
         from jcache.shipping.forecast.report import link_remedies
 
         for sentence in link_remedies(census.elsewhere, census.root.directory(Kind.EXECUTABLES), os.environ):
-            output.data(f"        {sentence}")
+            output.prose(f"        {sentence}")
 
 
 def _overview(caches: "list[FoundCache]", *, json: bool, quiet: bool) -> None:
@@ -170,7 +171,7 @@ def _overview(caches: "list[FoundCache]", *, json: bool, quiet: bool) -> None:
     told = [(cache.path, cache.problem or (cache.census and cache.census.health)) for cache in caches]
     for path, health in told:
         if health not in (None, "ok"):
-            output.data(f"health  {path}: {health}")
+            output.prose(f"health  {path}: {health}")
 
 
 def _cache_row(cache: "FoundCache", now: int) -> tuple[Any, ...]:

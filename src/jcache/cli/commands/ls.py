@@ -1,41 +1,38 @@
 """`jcache ls`: list entries."""
 
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
 
 import typer
 
 from jcache import clock
-from jcache.admin.filters import FIELDS, OPERATORS, parse_filter, parse_sort
+from jcache.admin.facts import FactBook
+from jcache.admin.fields import FIELDS, Field, Source, parse_fields
+from jcache.admin.filters import OPERATORS, parse_filter, parse_sort
 from jcache.admin.selection import Selection, select
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, RootOption, kinds_of, open_store
 from jcache.cli.progress import progress
+from jcache.cli.reports import entry_table
 from jcache.entry import Entry
-from jcache.errors import InvalidValue
 from jcache.layout import Kind
-from jcache.units import format_age, format_seconds, format_size, rfc3339, whole_number
+from jcache.store.store import Store
+from jcache.units import format_size, whole_number
+
+_VALUES: Final = {"kind": tuple(Kind), "pinned": ("yes", "no"), "platform": ("cpu", "cuda", "rocm")}
 
 
 def complete_filters(incomplete: str) -> list[str]:
-    """Return the fields that begin with a text; once only one does, add its operators, and the values of ``kind``."""
+    """Return the fields that begin with a text; once only one does, add its operators, and values that it can have."""
     fields = [field for field in FIELDS if field.startswith(incomplete)]
     if len(fields) > 1:
         return fields
-    for sign in ("=", "!="):
-        if incomplete.startswith(f"kind{sign}"):
-            return [text for kind in Kind if (text := f"kind{sign}{kind}").startswith(incomplete)]
-    some = [field + sign for field in FIELDS for sign in OPERATORS if _comparable(field, sign)]
+    for name, values in _VALUES.items():
+        for sign in ("=", "!="):
+            if incomplete.startswith(name + sign):
+                return [text for value in values if (text := f"{name}{sign}{value}").startswith(incomplete)]
+    some = [field.name + sign for field in FIELDS.values() for sign in OPERATORS if sign in field.type.operators]
     return [text for text in some if text.startswith(incomplete)]
-
-
-def _comparable(field: str, sign: str) -> bool:
-    for value in ("1", "1d", Kind.GRAPHS):
-        with suppress(InvalidValue):
-            parse_filter(field + sign + value)
-            return True
-    return False
 
 
 def complete_sorts(incomplete: str) -> list[str]:
@@ -44,107 +41,112 @@ def complete_sorts(incomplete: str) -> list[str]:
     return [text for text in some if text.startswith(incomplete)]
 
 
+def complete_columns(incomplete: str) -> list[str]:
+    """Return lists of fields whose last name is completed."""
+    before, comma, last = incomplete.rpartition(",")
+    given = before.split(",")
+    return [f"{before}{comma}{field}" for field in FIELDS if field.startswith(last) and field not in given]
+
+
 FilterOption = Annotated[
     list[str] | None,
     typer.Option(
         "--filter",
         metavar="FILTER",
-        help=f"Only entries that match a field ({', '.join(FIELDS)}), an operator ({' '.join(OPERATORS)}) and a "
-        "value, such as 'size>100MB' or 'used>30d'; may be repeated.",
+        help="Only entries that match: a field, an operator and a value, such as 'size>100MB' or 'used>30d', or a "
+        f"word that is a part of the name; may be repeated. Fields: {', '.join(FIELDS)}.",
+        autocompletion=complete_filters,
+    ),
+]
+SortOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sort",
+        metavar="FIELD[:asc|desc]",
+        help="Sort by this field; by default, used.",
+        autocompletion=complete_sorts,
+    ),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="FIELD,...",
+        help="Print these fields, such as key,size,device; with --json, add them.",
+        autocompletion=complete_columns,
+    ),
+]
+LimitOption = Annotated[str | None, typer.Option("--limit", metavar="N", help="List at most N entries.")]
+LegacyOption = Annotated[bool, typer.Option("--legacy", help="Also list entries that only jax ≤ 0.4.30 reads.")]
+FiltersArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILTER]...",
+        help="Only entries that match, as with --filter; a word, such as train, is a part of the name.",
         autocompletion=complete_filters,
     ),
 ]
 
 
 def ls(
+    filters: FiltersArgument = None,
     root: RootOption = None,
     kind: KindsOption = None,
     filter: FilterOption = None,  # noqa: A002
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            "--sort",
-            metavar="FIELD[:asc|desc]",
-            help="Sort by this field; by default, used.",
-            autocompletion=complete_sorts,
-        ),
-    ] = None,
-    limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="List at most N entries.")] = None,
-    legacy: Annotated[bool, typer.Option("--legacy", help="Also list entries that only jax ≤ 0.4.30 reads.")] = False,
+    sort: SortOption = None,
+    columns: ColumnsOption = None,
+    limit: LimitOption = None,
+    legacy: LegacyOption = False,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print full keys only, one per line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print full keys in the table.")] = False,
 ) -> None:
     """List entries.
 
-    Example: jcache ls --filter 'size>100MB' --filter 'used>30d' --sort size --limit 20
+    Example: jcache ls train --filter 'size>100MB' --filter 'used>30d' --sort size --limit 20
     """
     selection = Selection(
         kinds=kinds_of(kind),
-        filters=tuple(parse_filter(text) for text in filter or ()),
+        filters=tuple(parse_filter(text) for text in [*(filters or ()), *(filter or ())]),
         sort=parse_sort(sort or "used"),
         limit=whole_number("--limit", limit),
         legacy=legacy,
     )
+    shown = () if columns is None else parse_fields(columns)
     with open_store(root) as store:
-        entries = select(store, selection, seconds=not quiet, progress=lambda some: progress(some, "reading headers"))
+        facts = FactBook(store, _reading)
+        timed = json or any(field.source is Source.HEADER for field in shown or entry_table.DEFAULT)
+        entries = select(store, selection, seconds=timed and not quiet, progress=_reading, facts=facts)
         if json:
-            output.as_json({"root": str(store.root.path), "entries": [as_json(entry) for entry in entries]})
+            facts.learn(entries, [*entry_table.IN_JSON, *shown])
+            more = entry_table.more_json(selection, shown)
+            listed = [entry_table.as_json(entry, facts.of(entry), more) for entry in entries]
+            output.as_json({"root": str(store.root.path), "entries": listed}, version=2)
         elif quiet:
             for entry in entries:
                 output.data(entry.key)
         else:
-            _render(entries, verbose)
-            if unknown := [entry.kind for entry in entries if entry.unknown]:
-                output.message(f"* last use unknown, counted from writing: {store.catalog.why_unknown(unknown)}")
-            if not entries and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
-                output.message(f"There are {hidden:,} that only jax <= 0.4.30 reads: --legacy lists them.")
+            facts.learn(entries, shown)
+            _render(entries, shown, facts, verbose)
+            _add_notes(store, selection, entries)
 
 
-def as_json(entry: Entry) -> dict[str, Any]:
-    """Return an entry as the JSON object that commands print."""
-    return {
-        "key": entry.key,
-        "kind": entry.kind,
-        "name": entry.name,
-        "bytes": entry.bytes,
-        "created": rfc3339(entry.created_ns),
-        "recency": rfc3339(entry.recency_ns),
-        "use_unknown": entry.unknown,
-        "build_seconds": None if entry.seconds is None else float(entry.seconds),
-        "pinned": entry.pinned,
-        "legacy": entry.legacy,
-    }
+def _reading(entries: Sequence[Entry]) -> Iterable[Entry]:
+    return progress(entries, "reading entries")
 
 
-def seconds_text(seconds: float | None) -> str:
-    """Return build seconds as text; JAX writes whole seconds, so 0 is printed as less than a second."""
-    if seconds is None:
-        return "–"
-    return "< 1 s" if seconds == 0 else format_seconds(seconds)
+def _add_notes(store: Store, selection: Selection, entries: Sequence[Entry]) -> None:
+    """Print why last uses are unknown, and how many entries are not listed because no current JAX reads them."""
+    if unknown := [entry.kind for entry in entries if entry.unknown]:
+        output.message(f"* last use unknown, counted from writing: {store.catalog.why_unknown(unknown)}")
+    if not entries and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
+        output.message(f"There are {hidden:,} that only jax <= 0.4.30 reads: --legacy lists them.")
 
 
-def short_key(key: str) -> str:
-    """Return a prefix of a key that fits a table and, in most roots, belongs to only one key."""
-    name, dash, digits = key.rpartition("-")
-    return f"{name}-{digits[:8]}" if dash else key
-
-
-def _render(entries: Sequence[Entry], verbose: bool) -> None:
+def _render(entries: Sequence[Entry], columns: Sequence[Field], facts: FactBook, verbose: bool) -> None:
     if not entries:
         output.message("No entries.")
         return
-    now = clock.now_ns()
-    columns = {
-        ("key", "fold"): [entry.key if verbose else short_key(entry.key) for entry in entries],
-        ("kind", "left"): [entry.kind.value for entry in entries],
-        ("bytes", "right"): [format_size(entry.bytes) for entry in entries],
-        ("used", "right"): [format_age(now - entry.recency_ns) + "*" * entry.unknown for entry in entries],
-        ("built in", "right"): [seconds_text(entry.seconds) for entry in entries],
-        ("", "left"): ["pinned" if entry.pinned else "legacy" if entry.legacy else "" for entry in entries],
-    }
-    told = {column: cells for column, cells in columns.items() if column[0] != "kind" or len(set(cells)) > 1}
-    told = {column: cells for column, cells in told.items() if any(cells)}
-    output.rich(output.table(list(told), zip(*told.values(), strict=True)))
+    output.rich(entry_table.table(entries, columns, facts, clock.now_ns(), whole=verbose), whole=verbose)
     total = format_size(sum(entry.bytes for entry in entries))
     output.message(f"{output.count(len(entries), 'entry', 'entries')}, {total}")

@@ -10,18 +10,27 @@ from jcache.cli.options import JsonOption, QuietOption, RootOption, complete_key
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import InvalidValue, LedgerUnavailable, UnknownKey
 from jcache.layout import Kind
+from jcache.store.lookup import find_entry, find_pins
 from jcache.store.store import Store
 
 Name = tuple[Kind, str]
 
 KeysArgument = Annotated[
     list[str],
-    typer.Argument(metavar="KEY...", help="Keys, or unambiguous prefixes of them.", autocompletion=complete_keys),
+    typer.Argument(
+        metavar="KEY...",
+        help="Keys as `ls` prints them, or unambiguous beginnings of keys or of their hashes.",
+        autocompletion=complete_keys,
+    ),
 ]
 
 OptionalKeysArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="KEY", help="Keys, or unambiguous prefixes of them.", autocompletion=complete_keys),
+    typer.Argument(
+        metavar="[KEY]...",
+        help="Keys as `ls` prints them, or unambiguous beginnings of keys or of their hashes.",
+        autocompletion=complete_keys,
+    ),
 ]
 
 
@@ -61,14 +70,14 @@ def unpin(
 
 
 def _entry(store: Store, key: str) -> Name:
-    entry = store.find(key)
+    entry = find_entry(store, key)
     return entry.kind, entry.key
 
 
 def _pins(store: Store, key: str) -> list[Name]:
     """Return the pins that a key names; their entries may no longer exist."""
     try:
-        return store.catalog.find_pins(key)
+        return find_pins(store, key)
     except LedgerUnavailable:
         return []
 

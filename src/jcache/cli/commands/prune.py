@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
+from jcache.admin.filters import parse_filter
 from jcache.admin.limits import with_configured
 from jcache.admin.removal import PruneLimits, plan_prune
 from jcache.cli import output
+from jcache.cli.commands.ls import FilterOption
 from jcache.cli.options import (
     DryRunOption,
     JsonOption,
@@ -74,6 +76,7 @@ def prune(
     legacy: LegacyOption = False,
     order: OrderOption = None,
     kind: KindsOption = None,
+    filter: FilterOption = None,  # noqa: A002
     xla: XlaOption = False,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
@@ -87,11 +90,12 @@ def prune(
     Example: jcache prune --max-size 20GiB --older-than 30d --dry-run
     """
     asked = PruneLimits(max_size, max_entries, min_free, older_than, keep_last, legacy, order).policy()
+    filters = [parse_filter(text) for text in filter or ()]
     with open_store(root) as store:
         policy, limits = with_configured(asked, store, root, os.environ, xla=xla)
         if limits and not quiet:
             output.message(limits)
-        decided = plan_prune(store, policy, kinds_of(kind), xla=xla)
+        decided = plan_prune(store, policy, kinds_of(kind), filters=filters, xla=xla)
         code = remove(store, decided, xla=xla, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose)
         if policy.max_bytes is not None and not xla and (beside := xla_size(store.root)):
             output.message(f"XLA's sub-caches are not counted: {format_size(beside)}, which --xla removes.")

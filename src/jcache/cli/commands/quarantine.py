@@ -9,12 +9,12 @@ import typer
 
 from jcache import clock
 from jcache.cli import output
-from jcache.cli.commands.ls import short_key
 from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
 from jcache.cli.progress import progress
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import InvalidValue, JcacheError
 from jcache.findings import Damage
+from jcache.layout import short_key
 from jcache.store import files
 from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import Record

@@ -39,8 +39,8 @@ from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_seconds
-from jcache.verify.path_keys import describe_mixed_keys
-from jcache.verify.path_spellings import find_spellings, named_directories
+from jcache.verify.path_key_sentences import describe_mixed_keys
+from jcache.verify.path_keys import find_spellings, named_directories
 
 _TURNED_OFF: Final = (
     "JAX_ENABLE_COMPILATION_CACHE turns JAX's cache off in the environment, so the program ran without it: unset the "
@@ -224,7 +224,7 @@ def _graph_line(call: GraphCall) -> str:
 
 def _report(store: Store, report: RunReport, file: str | None, *, json: bool, quiet: bool, verbose: bool) -> None:
     if json:
-        output.message(jsonlib.dumps(report.to_json(), indent=2))
+        output.message(jsonlib.dumps(report.to_json(), indent=2), whole=True)
     elif not quiet:
         output.message(summary(report))
         if verbose:

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from jcache import clock
+from jcache.admin.facts import facts_of
 from jcache.cli import output
-from jcache.cli.commands.ls import as_json, seconds_text
 from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_keys, open_store
 from jcache.cli.reports import lineage_tree
+from jcache.cli.reports.entry_table import as_json, seconds_text
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.formats.compression import codec_of
@@ -20,6 +21,7 @@ from jcache.layout import Kind
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.lineage import Lineage, read_lineage
+from jcache.store.lookup import find_entry
 from jcache.store.store import Store
 from jcache.units import format_age, format_size, rfc3339
 
@@ -31,9 +33,7 @@ _MAX_ARGUMENTS: Final = 12
 def show(
     key: Annotated[
         str,
-        typer.Argument(
-            metavar="KEY", help="A key, or an unambiguous prefix of it or of its hash.", autocompletion=complete_keys
-        ),
+        typer.Argument(metavar="KEY", help="A key, or any part that only one key has.", autocompletion=complete_keys),
     ],
     root: RootOption = None,
     json: JsonOption = False,
@@ -45,7 +45,7 @@ def show(
     Example: jcache show jit_train_step-6002
     """
     with open_store(root) as store:
-        entry = store.find(key)
+        entry = find_entry(store, key, parts=True)
         if quiet:
             output.data(entry.key)
             return 0
@@ -55,7 +55,7 @@ def show(
         lineage = read_lineage(store, of=entry.kind)
         if json:
             links = lineage_tree.as_json(lineage, (entry.kind, entry.key))
-            output.as_json(_as_json(store, entry, known, details) | {"links": links})
+            output.as_json(_as_json(store, entry, known, details) | {"links": links}, version=2)
         else:
             _render(store, entry, known, details, lineage, verbose=verbose)
         if "damage" in details:
@@ -89,7 +89,7 @@ def _as_json(store: Store, entry: Entry, known: Known | None, details: dict[str,
     build = _seconds(entry, details)
     return {
         "root": str(store.root.path),
-        **as_json(entry._replace(seconds=build)),
+        **as_json(entry._replace(seconds=build), facts_of(known)),
         "path": str(store.path(entry)),
         "digest": details["digest"],
         "digest_matches_ledger": None if known is None or known.digest is None else known.digest == details["digest"],

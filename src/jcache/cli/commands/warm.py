@@ -67,7 +67,7 @@ def warm(
     for notice in () if json else dict.fromkeys(notice for run in runs for notice in run.notices):
         output.warning(notice)
     if json:
-        output.message(jsonlib.dumps(_as_json(store, stored, first, second, missed), indent=2))
+        output.message(jsonlib.dumps(_as_json(store, stored, first, second, missed), indent=2), whole=True)
     elif not quiet:
         _render(store, stored, first, second, missed, verbose=verbose)
     is_elsewhere = first is not None and bool(other_directories(chosen.directory(Kind.EXECUTABLES), first.programs))

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from jcache.cli import output
-from jcache.cli.commands.ls import short_key
 from jcache.findings import Damage
-from jcache.layout import Root
+from jcache.layout import Root, short_key
 from jcache.shipping.exporter.export import ExportResult, PreparedExport, count_key_directories
 from jcache.store.store import Store
 from jcache.text import command, shown

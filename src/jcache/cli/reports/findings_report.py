@@ -4,10 +4,9 @@ from collections import Counter
 from typing import Any
 
 from jcache.cli import output
-from jcache.cli.commands.ls import short_key
 from jcache.errors import LedgerUnavailable
 from jcache.findings import Damage, Finding, Remedy
-from jcache.layout import Kind
+from jcache.layout import Kind, short_key
 from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_seconds, format_size

@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from jcache.admin.census import take_census
 from jcache.cli import output
-from jcache.cli.commands.ls import short_key
 from jcache.configuration.files import for_program
 from jcache.findings import Damage
-from jcache.layout import Kind, Root
+from jcache.layout import Kind, Root, short_key
 from jcache.shipping.archive.manifest import Item
 from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.forecast.verdict import Hit
@@ -64,7 +63,7 @@ class ImportReport:
         kept_damage: damage of existing entries that differ from the archive's and were kept.
         step_failed: whether another step, such as a link, failed.
         archive_fields: further fields of the JSON report.
-        omissions_were_reported: whether the exporter reported the omitted entries, so that they are no failure here.
+        omissions_reported: whether the exporter reported the omitted entries, so that they are no failure here.
     """
 
     root: Root
@@ -83,7 +82,7 @@ class ImportReport:
     kept_damage: Mapping[EntryId, Damage] = field(default_factory=dict)
     step_failed: bool = False
     archive_fields: dict[str, Any] = field(default_factory=dict)
-    omissions_were_reported: bool = False
+    omissions_reported: bool = False
 
     def with_outcome(self, *outcomes: ImportOutcome) -> list[EntryId]:
         """Return the entries with one of these outcomes."""
@@ -97,7 +96,7 @@ class ImportReport:
     def complete(self) -> bool:
         """Whether all entries of the archive are in the root."""
         lacking = {ImportOutcome.DIFFERENT, ImportOutcome.REFUSED, ImportOutcome.CODE} | (
-            set() if self.omissions_were_reported else {ImportOutcome.OMITTED}
+            set() if self.omissions_reported else {ImportOutcome.OMITTED}
         )
         return not lacking & {*self.outcomes.values(), *self.neighbours.values()} and not (
             self.refused or self.step_failed

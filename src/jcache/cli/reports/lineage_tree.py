@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from jcache.cli import output
-from jcache.cli.commands.ls import short_key
+from jcache.layout import short_key
 from jcache.store.lineage import Lineage, Role
 from jcache.store.links import Member
 from jcache.units import format_seconds

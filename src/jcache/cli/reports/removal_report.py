@@ -1,4 +1,4 @@
-"""Execution and report of a removal plan, for `prune` and `clear`."""
+"""Execution and report of a removal plan, for `prune`, `clear` and `rm`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,6 +7,8 @@ from jcache.admin.removal import execute
 from jcache.cli import output
 from jcache.cli.progress import progress
 from jcache.entry import Entry
+from jcache.errors import InvalidValue
+from jcache.layout import short_key
 from jcache.store.policy import Plan, Reason, Share, Verdict, reasons
 from jcache.store.removal import Removed
 from jcache.store.store import Store
@@ -16,20 +18,67 @@ PARTLY = 3
 _ROWS = 20
 
 
-def remove(store: Store, plan: Plan, *, xla: bool, dry_run: bool, json: bool, quiet: bool, verbose: bool) -> int:
+def remove(
+    store: Store,
+    plan: Plan,
+    *,
+    dry_run: bool,
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+    xla: bool = False,
+    listed: bool = False,
+) -> int:
     """Execute a plan, unless it is a dry run, and print what is removed, what is kept, and why.
+
+    Args:
+        store: of the root.
+        plan: what goes and what stays.
+        dry_run: change nothing.
+        json: print JSON.
+        quiet: print nothing but failures.
+        verbose: name every entry, by its full key.
+        xla: whether XLA's sub-caches go as well.
+        listed: whether the entries that go, and those that stay, are named in any case.
 
     Returns:
         The exit code: 0, 1 if nothing could be removed, 3 if not everything could.
     """
     done = execute(store, plan, xla=xla, dry_run=dry_run, progress=_progress)
     if json:
-        output.as_json(_as_json(done))
+        output.as_json(_as_json(done), version=2)
     elif not quiet:
-        _render(done, verbose)
+        _render(done, verbose, listed=listed or dry_run or verbose)
     for failure in done.failed:
         output.error(f"Cannot remove {store.path(failure.entry)}: {failure.reason}.")
     return 0 if not done.failed else PARTLY if done.removed else 1
+
+
+def confirmed(name: str, store: Store, plan: Plan, *, listed: bool = False) -> bool:
+    """Ask on the terminal whether a plan is to be executed, and return the answer.
+
+    Args:
+        name: of the command.
+        store: of the root.
+        plan: what goes and what stays.
+        listed: whether to name the entries that go before.
+
+    Raises:
+        InvalidValue: there is no terminal on which to ask.
+    """
+    victims = [verdict.entry for verdict in plan.victims]
+    what = f"{output.count(len(victims), 'entry', 'entries')} ({format_size(sum(entry.bytes for entry in victims))})"
+    if not output.is_terminal():
+        raise InvalidValue(f"{name} would remove {what}: confirm with --yes.")
+    if listed:
+        for entry in victims[:_ROWS]:
+            output.message(f"  {short_key(entry.key)}, {entry.kind}, {format_size(entry.bytes)}")
+        if len(victims) > _ROWS:
+            output.message(f"  … and {len(victims) - _ROWS:,} more (--dry-run -v lists them all)")
+    if output.confirm(f"Remove {what} of {store.root.path}?"):
+        return True
+    output.message("Nothing was removed.")
+    return False
 
 
 def _progress(victims: Sequence[Verdict]) -> Iterable[Verdict]:
@@ -49,6 +98,7 @@ def _as_json(done: Removed) -> dict[str, Any]:
         "xla_bytes": done.xla_bytes,
         "kept": {_slug(reason): {"entries": n, "bytes": size} for reason, (n, size) in reasons(done.kept).items()},
         "kept_entries": len(done.kept),
+        "kept_pinned": [{"key": e.key, "kind": e.kind} for e, reason in done.kept if reason is Reason.PINNED],
         "kept_for_traces": [
             {"key": e.key, "kind": e.kind, "trace": done.because[e.key]} for e, _ in done.kept if e.key in done.because
         ],
@@ -61,18 +111,13 @@ def _slug(reason: Reason) -> str:
     return reason.name.lower()
 
 
-def _render(done: Removed, verbose: bool) -> None:
-    if done.removed and (done.dry_run or verbose):
+def _render(done: Removed, verbose: bool, *, listed: bool) -> None:
+    if done.removed and listed:
         shown = done.removed if verbose else done.removed[:_ROWS]
-        output.rich(
-            output.table(
-                [("key", "fold"), ("kind", "left"), ("bytes", "right"), ("why", "left")],
-                [
-                    (output.plain(_key(e, verbose)), e.kind, format_size(e.bytes), _reason(done, e, reason, verbose))
-                    for e, reason in shown
-                ],
-            )
-        )
+        rows = [(output.plain(_key(e, verbose)), e.kind, format_size(e.bytes), _reason(done, e, reason, verbose))
+                for e, reason in shown]  # fmt: skip
+        columns = [("key", "key"), ("kind", "left"), ("size", "right"), ("why", "left")]
+        output.rich(output.table(columns, rows, whole=verbose), whole=verbose)
         if len(done.removed) > len(shown):
             output.data(f"… and {len(done.removed) - len(shown):,} more (-v lists them all)")
         output.data("")
@@ -82,13 +127,24 @@ def _render(done: Removed, verbose: bool) -> None:
     if done.xla_bytes:
         output.data(f"{verb} XLA's sub-caches, {format_size(done.xla_bytes)} ({done.xla_bytes:,} bytes)")
     output.data(f"{staying} {_count(len(done.kept), sum(e.bytes for e, _ in done.kept))}{_why(done.kept)}")
-    if done.dry_run or verbose:
-        needed = [entry for entry, reason in done.kept if reason is Reason.NEEDED and entry.key in done.because]
-        for entry in needed if verbose else needed[:_ROWS]:
-            trace = done.because[entry.key]
-            output.data(f"  {_key(entry, verbose)} is needed by {_key_text(trace, verbose)}, which stays")
+    if listed:
+        _name_kept(done, verbose)
     if done.sidecars_made:
         output.message(f"Made {done.sidecars_made:,} missing -atime files, which a bounded jax <= 0.11.1 needs.")
+
+
+def _name_kept(done: Removed, verbose: bool) -> None:
+    """Print the entries that stay because they are pinned, or because a trace needs them."""
+    for wanted in (Reason.PINNED, Reason.NEEDED):
+        entries = [entry for entry, reason in done.kept if reason is wanted]
+        for entry in entries if verbose else entries[:_ROWS]:
+            trace = done.because.get(entry.key)
+            if wanted is Reason.PINNED:
+                output.data(f"  {_key(entry, verbose)} is pinned")
+            elif trace is not None:
+                output.data(f"  {_key(entry, verbose)} is needed by {_key_text(trace, verbose)}, which stays")
+        if len(entries) > _ROWS and not verbose:
+            output.data(f"  … and {len(entries) - _ROWS:,} more (-v lists them all)")
 
 
 def _reason(done: Removed, entry: Entry, reason: Reason, verbose: bool) -> Any:  # noqa: ANN401 - a text of rich's
@@ -102,8 +158,6 @@ def _key(entry: Entry, verbose: bool) -> str:
 
 
 def _key_text(key: str, verbose: bool) -> str:
-    from jcache.cli.commands.ls import short_key
-
     return key if verbose else short_key(key)
 
 

@@ -22,6 +22,8 @@ _OFF_BY_RUN = "n"  # the value that `jcache.runs.environment` sets
 _READS = "reads"  # name of the socket of `jcache.runtime.checked_reads`
 _ANSWER_TIMEOUT_S = 60
 
+incomplete: "set[str]" = set()  # keys whose entries were there and not served: damaged, or not yet whole
+
 
 def turn_on(module: "Any", log_dir: str, directory: str, before: str) -> bool:
     """Make JAX use the run's cache in this process from now on.
@@ -60,16 +62,28 @@ def _wrap(plain: "Any", ours: "Any") -> "Any":
 def _checked_get(plain: "Any", log_dir: str, own_directory: str) -> "Any":
     def get(self: "Any", key: str) -> object:
         value = plain(self, key)
-        return value if value is None else _checked(str(self.path), key, value, log_dir, own_directory)
+        checked = value if value is None else _checked(str(self.path), key, value, log_dir, own_directory)
+        if value is not None and checked is None:
+            incomplete.add(key)
+        return checked
 
     return get
 
 
 def _put_with_sidecar(plain: "Any", own_directory: str) -> "Any":
     def put(self: "Any", key: str, *value: object, **named: object) -> object:
-        if not getattr(self, "eviction_enabled", True) and _is_same(str(self.path), own_directory):
-            _write_sidecar(str(self.path), key)
-        return plain(self, key, *value, **named)
+        directory = str(self.path)
+        if not _is_same(directory, own_directory):
+            return plain(self, key, *value, **named)
+        if not getattr(self, "eviction_enabled", True):
+            _write_sidecar(directory, key)
+        is_new = not os.path.lexists(os.path.join(directory, key + "-cache"))
+        try:
+            return plain(self, key, *value, **named)
+        except OSError:
+            if is_new:
+                _remove_incomplete(directory, key, value or tuple(named.values()))
+            raise
 
     return put
 
@@ -88,6 +102,20 @@ def _write_sidecar(directory: str, key: str) -> None:
                 os.write(sidecar, time.time_ns().to_bytes(8, "little"))
             finally:
                 os.close(sidecar)
+    except Exception:
+        pass
+
+
+def _remove_incomplete(directory: str, key: str, values: "tuple[object, ...]") -> None:
+    """Remove the beginning of an entry that JAX could not write to its end, on a full disk for example.
+
+    JAX writes in place, and stores nothing as long as a file of that name is there.
+    """
+    try:
+        entry = os.path.join(directory, key)
+        if os.lstat(entry + "-cache").st_size < max(len(value) for value in values if isinstance(value, bytes)):
+            os.unlink(entry + "-cache")
+            os.unlink(entry + "-atime")
     except Exception:
         pass
 

@@ -184,6 +184,7 @@ class JaxListener:
                 line: Line = {"e": "log", "t": time(), "th": get_ident(), "m": text[:_MAX_CHARS], "a": values}
                 if text.startswith("Writing") and _is_present(str(arguments[-1])):
                     line["present"] = True
+                    line["incomplete"] = _is_incomplete(str(arguments[-1]))
                 self._write_line(line)
         except Exception:
             pass
@@ -236,6 +237,12 @@ def _is_present(key: str) -> bool:
     """Return whether the entry that JAX is about to write exists: then JAX's put silently writes nothing."""
     directory = _directory_in_use()
     return bool(directory) and os.path.exists(os.path.join(directory, key + "-cache"))
+
+
+def _is_incomplete(key: str) -> bool:
+    """Return whether the parent `jcache run` did not serve the entry that exists, since it is not whole."""
+    own = sys.modules.get(f"{_PACKAGE}.runs.recorder.jax_cache")
+    return key in getattr(own, "incomplete", ())
 
 
 class _LoggerTap:
@@ -354,13 +361,13 @@ def _try_path_keys(module: "Any") -> None:
         return str(module.config.compilation_cache_dir.value or "")
 
     def directories() -> "list[str]":
-        if not path_keys.in_keys_now(version) or _tries_path_keys():
+        if not path_keys.can_be_in_keys(version) or _tries_path_keys():
             return []
         theirs = configured()
         if "://" in theirs:
-            return [theirs] if _is_our_setting() else []
+            return [theirs] if path_keys.in_keys(version) and _is_our_setting() else []
         known = _DIRECTORIES if theirs == _cache_dir else [theirs]
-        return [*known, path_keys.NO_PATH] if path_keys.xla_caches() and path_keys.in_keys(version) else known
+        return [*known, path_keys.NO_PATH] if path_keys.in_keys_now(version) and path_keys.xla_caches() else known
 
     ours = path_keys.with_path_keys(
         plain, directories, lambda key: path_keys.is_file(configured(), key), _note_path_key

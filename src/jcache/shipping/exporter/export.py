@@ -36,6 +36,7 @@ from jcache.shipping.exporter.send import BUFFER_BYTES, find_damage, send_file
 from jcache.shipping.exporter.survey import Progress, SourceFile, Survey
 from jcache.shipping.forecast import provenance
 from jcache.shipping.forecast.installation import this_installation
+from jcache.store.lookup import find_entry
 from jcache.store.store import Store
 
 _PROGRESS_STEPS: Final = 256
@@ -126,7 +127,7 @@ def _choose_entries(store: Store, request: ExportRequest, prepared: PreparedExpo
     }
     if request.keys:
         exact = {entry.key for entry in found.values()}
-        wanted = {key if key in exact else store.find(key).key for key in request.keys}
+        wanted = {key if key in exact else find_entry(store, key).key for key in request.keys}
         found = {place: entry for place, entry in found.items() if entry.key in wanted}
     if request.run is not None:
         of_run = _entries_of_run(store, request.run)
@@ -145,7 +146,7 @@ def _entries_of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
              if known.run == report["id"]}  # fmt: skip
     if "programs" not in report:
         store.queue.notice(
-            f"Run {report['id']} is too old: jcache knows the entries that it stored, but not those that it hit."
+            f"Run {report['id']} is old: jcache knows the entries that it stored, but not those that it hit."
         )
     for program in report.get("programs", ()):
         if program["outcome"] in (HIT, STORED) and program["key"]:

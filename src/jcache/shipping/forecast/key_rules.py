@@ -19,8 +19,8 @@ from jcache.shipping.forecast.verdict import (
     MissReason,
     ProgramKind,
     jax_spelling,
-    miss_verdict,
-    unknown_verdict,
+    miss,
+    unsure,
 )
 from jcache.text import shown
 from jcache.verify.path_keys import leads_to, version_numbers
@@ -71,13 +71,13 @@ class KeyRules:
         """Return a verdict if another jaxlib made the executable, or may have made it."""
         ours = self._machine.jaxlib
         if ours is None:
-            return unknown_verdict(MissReason.NO_JAX, f"{self._machine.interpreter or 'the interpreter'} has no jaxlib")
+            return unsure(MissReason.NO_JAX, f"{self._machine.interpreter or 'the interpreter'} has no jaxlib")
         if maker.jaxlib is None:
             return self._judge_options(maker, ours)
         if version_numbers(maker.jaxlib) == version_numbers(ours):
             return None
         detail = f"jaxlib {maker.jaxlib} made them, and {ours} is installed here"
-        return miss_verdict(MissReason.JAXLIB, detail, self._install_command(*_pip_versions(maker)))
+        return miss(MissReason.JAXLIB, detail, self._install_command(*_pip_versions(maker)))
 
     def _judge_options(self, maker: Maker, ours: str) -> HitVerdict | None:
         """Compare XLA's options, where no record has the version of jaxlib."""
@@ -87,11 +87,11 @@ class KeyRules:
         if their_options and our_options and apart > _MAX_OPTIONS_APART:
             age = "an older" if their_options.bit_length() < our_options.bit_length() else "another"
             age = "a newer" if their_options.bit_length() > our_options.bit_length() else age
-            return miss_verdict(MissReason.JAXLIB, f"{age} jaxlib than the {ours} that is installed here made them")
+            return miss(MissReason.JAXLIB, f"{age} jaxlib than the {ours} that is installed here made them")
         if not their_options or not our_options or apart or self._may_be_repaired_release(ours):
             theirs = self._manifest.jaxlib
             where = f"they come from where jaxlib {theirs} is installed, and {ours} is here" if theirs else ""
-            return unknown_verdict(
+            return unsure(
                 MissReason.JAXLIB, f"no record says which jaxlib made them: {where or f'{ours} is installed here'}"
             )
         return None
@@ -118,15 +118,11 @@ class KeyRules:
         if theirs == ours.word:
             return None
         if theirs != "zstandard":
-            return miss_verdict(
-                MissReason.COMPRESSION, "they are keyed for JAX without zstandard, which is installed here"
-            )
+            return miss(MissReason.COMPRESSION, "they are keyed for JAX without zstandard, which is installed here")
         if ours.codec is Codec.ZSTD:
-            return miss_verdict(
-                MissReason.COMPRESSION, "they are keyed for JAX under Python 3.13 or older, with zstandard"
-            )
+            return miss(MissReason.COMPRESSION, "they are keyed for JAX under Python 3.13 or older, with zstandard")
         detail = "they are keyed for JAX with zstandard, which is not installed here"
-        return miss_verdict(MissReason.COMPRESSION, detail, self._install_command("zstandard"))
+        return miss(MissReason.COMPRESSION, detail, self._install_command("zstandard"))
 
     def _judge_unknown_word(self, our_word: str, our_codec: Codec) -> HitVerdict | None:
         if our_word == "zlib":
@@ -134,12 +130,12 @@ class KeyRules:
                 "JAX looks for them here only if they were made under Python 3.14 or later, which they do not record"
             )
             unless = _UNLESS_NEWER_PYTHON if our_codec is Codec.ZLIB else _UNLESS_OLDER_PYTHON
-            return unknown_verdict(MissReason.COMPRESSION, detail)._replace(unless=unless)
+            return unsure(MissReason.COMPRESSION, detail)._replace(unless=unless)
         if not self._manifest.jcache:  # a directory on this machine
             return None
         if self._manifest.jaxlib is not None:  # the exporter's JAX writes zlib, so another one made them
             detail = "JAX looks for them here only if zstandard was installed where they were made, which is not known"
-            return unknown_verdict(MissReason.COMPRESSION, detail)
+            return unsure(MissReason.COMPRESSION, detail)
         return HitVerdict(Hit.WILL, unless=_UNLESS_NEWER_PYTHON)
 
     def judge_codec(self, maker: Maker, codec: str | None) -> HitVerdict | None:
@@ -149,13 +145,11 @@ class KeyRules:
             return None
         if codec == Codec.ZLIB:
             detail = "they are zlib, which JAX reads under Python 3.13 or older without zstandard, and not here"
-            return miss_verdict(MissReason.CODEC, detail)
+            return miss(MissReason.CODEC, detail)
         if maker.compression == "zlib":
-            return miss_verdict(
-                MissReason.CODEC, "they are zstd, which JAX reads under Python 3.14 or later, and not here"
-            )
+            return miss(MissReason.CODEC, "they are zstd, which JAX reads under Python 3.14 or later, and not here")
         detail = "they are zstd, which JAX does not read here, without zstandard"
-        return miss_verdict(MissReason.CODEC, detail, self._install_command("zstandard"))
+        return miss(MissReason.CODEC, detail, self._install_command("zstandard"))
 
     # -- the directory
 

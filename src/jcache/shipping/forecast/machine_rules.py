@@ -3,7 +3,7 @@
 from jcache.shipping.archive.manifest import Host, Maker
 from jcache.shipping.forecast import cpu_features
 from jcache.shipping.forecast.machine import Machine
-from jcache.shipping.forecast.verdict import HitVerdict, MissReason, miss_verdict, unknown_verdict
+from jcache.shipping.forecast.verdict import HitVerdict, MissReason, miss, unsure
 from jcache.verify.path_keys import version_numbers
 
 
@@ -12,7 +12,7 @@ def judge_platform(maker: Maker, machine: Machine) -> HitVerdict | None:
     if maker.platform is None or maker.platform in machine.platforms:
         return None
     platforms = ", ".join(sorted(machine.platforms))
-    return miss_verdict(MissReason.PLATFORM, f"they are made for {maker.platform}, and JAX has only {platforms} here")
+    return miss(MissReason.PLATFORM, f"they are made for {maker.platform}, and JAX has only {platforms} here")
 
 
 def judge_cpu(maker: Maker, host: Host, machine: Machine) -> HitVerdict | None:
@@ -30,21 +30,21 @@ def judge_cpu(maker: Maker, host: Host, machine: Machine) -> HitVerdict | None:
         if same_model:
             return None
         theirs, ours = host.cpu or "one that is not known", machine.cpu or "not known either"
-        return unknown_verdict(MissReason.CPU, f"they do not name their CPU, which may be {theirs}; this one is {ours}")
+        return unsure(MissReason.CPU, f"they do not name their CPU, which may be {theirs}; this one is {ours}")
     if not machine.cpu_features:
-        return unknown_verdict(MissReason.CPU, "this system does not tell the features of its CPU")
+        return unsure(MissReason.CPU, "this system does not tell the features of its CPU")
     made_for = maker.cpu_name or "another CPU"
     compared = _compare_features(maker.cpu_features, machine)
     if compared.missing:
         with_ = f"they are made for {made_for} with {_first_names(compared.missing)}"
-        return miss_verdict(MissReason.CPU, f"{with_}, which this CPU lacks; loading them could kill the program")
+        return miss(MissReason.CPU, f"{with_}, which this CPU lacks; loading them could kill the program")
     if compared.extra:
-        return miss_verdict(
+        return miss(
             MissReason.CPU, f"they are made for {made_for} without {_first_names(compared.extra)}, which this CPU has"
         )
     if compared.unknown and not same_model:
         with_ = f"they are made for {made_for} with {_first_names(compared.unknown)}"
-        return unknown_verdict(MissReason.CPU, f"{with_}, which this CPU may have or not")
+        return unsure(MissReason.CPU, f"{with_}, which this CPU may have or not")
     return None
 
 
@@ -76,19 +76,15 @@ def _judge_device(maker: Maker, host: Host, machine: Machine) -> HitVerdict | No
     wanted, models = maker.compute_capability, ", ".join(sorted({gpu.model for gpu in machine.gpus}))
     known = {gpu.compute_capability for gpu in machine.gpus}
     if wanted is None or not known or None in known:
-        return unknown_verdict(
-            MissReason.GPU, f"whether they are made for the GPUs here ({models or 'unknown'}) is not known"
-        )
+        return unsure(MissReason.GPU, f"whether they are made for the GPUs here ({models or 'unknown'}) is not known")
     if wanted not in known:
         ours = ", ".join(sorted(filter(None, known)))
-        return miss_verdict(
+        return miss(
             MissReason.GPU, f"they are made for compute capability {wanted}, and the GPUs here have {ours} ({models})"
         )
     theirs = set(host.gpus)
     if theirs and not theirs & {gpu.model for gpu in machine.gpus}:
-        return unknown_verdict(
-            MissReason.GPU, f"they come from {', '.join(sorted(theirs))}, and the GPUs here are {models}"
-        )
+        return unsure(MissReason.GPU, f"they come from {', '.join(sorted(theirs))}, and the GPUs here are {models}")
     return None
 
 
@@ -102,16 +98,12 @@ def _judge_toolkit(maker: Maker, machine: Machine) -> list[HitVerdict]:
             continue
         made_with = f"they are made with {title} {theirs}"
         if ours is None:
-            found.append(unknown_verdict(MissReason.TOOLKIT, f"{made_with}, and no version of it is known here"))
+            found.append(unsure(MissReason.TOOLKIT, f"{made_with}, and no version of it is known here"))
             continue
         count = 2 if name == "toolkit" else 3  # the wheels of a toolkit have patch numbers of their own
         if version_numbers(theirs)[:count] != version_numbers(ours)[:count]:
             same_major = version_numbers(theirs)[:1] == version_numbers(ours)[:1]
-            found.append(
-                (unknown_verdict if same_major else miss_verdict)(
-                    MissReason.TOOLKIT, f"{made_with}, and {ours} is here"
-                )
-            )
+            found.append((unsure if same_major else miss)(MissReason.TOOLKIT, f"{made_with}, and {ours} is here"))
     return found
 
 

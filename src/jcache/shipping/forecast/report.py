@@ -22,7 +22,7 @@ from jcache.shipping.forecast.verdict import (
 )
 from jcache.shipping.importer.path_link import blocking_path, unwritable_directory
 from jcache.text import command, quoted, shown
-from jcache.verify.misplaced import MisplacedExecutables
+from jcache.verify.path_keys import MisplacedExecutables
 
 _CACHE_DIRECTORY: Final = "JAX_COMPILATION_CACHE_DIR"
 

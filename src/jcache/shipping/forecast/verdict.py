@@ -12,8 +12,8 @@ class Hit(StrEnum):
     """Whether an executable will be hit."""
 
     WILL = "will"
-    CANNOT = "miss_verdict"
-    UNKNOWN = "unknown_verdict"
+    CANNOT = "cannot"
+    UNKNOWN = "unknown"
 
 
 class ProgramKind(StrEnum):
@@ -83,12 +83,12 @@ class HitVerdict(NamedTuple):
         return self.hit is Hit.CANNOT
 
 
-def miss_verdict(reason: MissReason, detail: str, remedy: str = "") -> HitVerdict:
+def miss(reason: MissReason, detail: str, remedy: str = "") -> HitVerdict:
     """Return the verdict that an executable cannot be hit."""
     return HitVerdict(Hit.CANNOT, HitCondition(), reason, detail, remedy=remedy)
 
 
-def unknown_verdict(reason: MissReason, detail: str) -> HitVerdict:
+def unsure(reason: MissReason, detail: str) -> HitVerdict:
     """Return the verdict that nothing tells whether an executable can be hit."""
     return HitVerdict(Hit.UNKNOWN, HitCondition(), reason, detail)
 

@@ -1,0 +1,97 @@
+"""Entries as rows of a table and as JSON: the columns and fields of `jcache.admin.fields`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from jcache.admin.facts import FactBook
+from jcache.admin.fields import FIELDS, NO_FACTS, Facts, Field, Source, Type
+from jcache.admin.selection import Selection
+from jcache.cli import output
+from jcache.entry import Entry
+from jcache.layout import short_key
+from jcache.units import format_age, format_seconds, format_size, rfc3339
+
+_NUMBERS: Final = (Type.SIZE, Type.AGE, Type.SECONDS, Type.COUNT)
+_UNKNOWN: Final = "–"
+DEFAULT: Final = tuple(FIELDS[name] for name in ("key", "kind", "size", "used", "seconds"))
+IN_JSON: Final = tuple(field for field in FIELDS.values() if field.source is not Source.CONTENT)
+
+
+def as_json(entry: Entry, facts: Facts = NO_FACTS, fields: Sequence[Field] = ()) -> dict[str, Any]:
+    """Return an entry as the JSON object that commands print.
+
+    Args:
+        entry: which.
+        facts: what is known of it, as far as the fields ask for it.
+        fields: fields of the content of executables to add.
+    """
+    shown = dict.fromkeys([FIELDS["key"], FIELDS["kind"], FIELDS["name"], *IN_JSON, *fields])
+    values = {field.json_name: _json_value(field, field.read(entry, facts)) for field in shown}
+    return values | {"use_unknown": entry.unknown, "legacy": entry.legacy}
+
+
+def more_json(selection: Selection, columns: Sequence[Field]) -> list[Field]:
+    """Return the fields of content that JSON has because a column, a filter or the order asks for them."""
+    asked = [*columns, selection.sort.field, *(one.field for one in selection.filters)]
+    return [field for field in dict.fromkeys(asked) if field not in IN_JSON]
+
+
+def _json_value(field: Field, value: Any) -> Any:  # noqa: ANN401
+    if field.type is Type.AGE:
+        return rfc3339(value)
+    return float(value) if field.type is Type.SECONDS and value is not None else value
+
+
+def table(entries: Sequence[Entry], fields: Sequence[Field], facts: FactBook, now_ns: int, *, whole: bool) -> Any:  # noqa: ANN401
+    """Return a table of entries for `output.rich`.
+
+    Args:
+        entries: the rows.
+        fields: the columns; empty for those that are shown by default, where they tell entries apart.
+        facts: what is known of the entries.
+        now_ns: the present, nanoseconds since 1970.
+        whole: whether to print whole keys, however narrow the terminal is.
+    """
+    columns = {
+        (field.name, _layout(field)): [cell(field, entry, facts.of(entry), now_ns, whole=whole) for entry in entries]
+        for field in fields or DEFAULT
+    }
+    if not fields:
+        columns["", "left"] = ["pinned" if entry.pinned else "legacy" if entry.legacy else "" for entry in entries]
+        columns = {column: cells for column, cells in columns.items() if column[0] != "kind" or len(set(cells)) > 1}
+        columns = {column: cells for column, cells in columns.items() if any(cells)}
+    return output.table(list(columns), zip(*columns.values(), strict=True), whole=whole)
+
+
+def _layout(field: Field) -> str:
+    if field.type in _NUMBERS:
+        return "right"
+    return "key" if field.name == "key" else "fold" if field.type is Type.TEXT else "left"
+
+
+def cell(field: Field, entry: Entry, facts: Facts, now_ns: int, *, whole: bool = True) -> str:
+    """Return the value of a field as text."""
+    value = field.read(entry, facts)
+    match field.type:
+        case Type.SECONDS:
+            return seconds_text(value)
+        case _ if value is None:
+            return _UNKNOWN
+        case Type.SIZE:
+            return format_size(value)
+        case Type.AGE:
+            return format_age(now_ns - value) + "*" * (entry.unknown and field.name == "used")
+        case Type.COUNT:
+            return f"{value:,}"
+        case Type.FLAG:
+            return "yes" if value else "no"
+    return short_key(value) if field.name == "key" and not whole else str(value)
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Return build seconds as text; JAX writes whole seconds, so 0 is printed as less than a second."""
+    if seconds is None:
+        return _UNKNOWN
+    return "< 1 s" if seconds == 0 else format_seconds(seconds)
