@@ -33,6 +33,7 @@ _PAUSE_S: Final = 0.5
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
 _TRANSIENT: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
+_CLOCK_IS_BEHIND: Final = "This machine's clock is behind the recorded times of use: set it, and verify again."
 
 Progress = Callable[[int, int], None]
 
@@ -237,9 +238,7 @@ class _Verifier:
         now_ns, listing = clock.now_ns(), self._listings[kind]
         behind = is_clock_behind(listing.columns.recency, now_ns)
         if behind:
-            self._store.queue.notice(
-                "This machine's clock is behind the recorded times of use: set it, and verify again."
-            )
+            self._store.queue.notice(_CLOCK_IS_BEHIND)
         return check_neighbours(listing, now_ns, self._request.grace_ns, unbounded=unbounded, behind=behind)
 
     # -- the ledger, which may fail
