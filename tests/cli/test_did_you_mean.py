@@ -62,6 +62,14 @@ def test_a_short_option_and_one_without_its_value(jcache: Jcache) -> None:
     assert "`jcache ls --help`" in jcache("ls", "--root").err
 
 
+@pytest.mark.parametrize("option", ["--root", "--json", "-q"])
+def test_an_option_before_the_command(jcache: Jcache, option: str) -> None:
+    """What every command takes is not said to be unknown, but to be in the wrong place."""
+    result = jcache(option, "ls")
+    says = f"No such option '{option}' before the command; write it after the command."
+    assert result.code == 2 and says in result.err
+
+
 def test_synonyms_are_of_what_there_is(jcache: Jcache) -> None:
     """Each table names commands and options that exist, and no synonym is a command or stands for two."""
     assert _COMMANDS.keys() <= set(COMMANDS)

@@ -88,7 +88,7 @@ def test_where_not_all_was_read(jcache: Jcache, filled: Path) -> None:
     for number in range(600):
         (filled / f"jit_f-{number:064x}-cache").write_bytes(b"x" * 9)
     told = jcache("env", "--root", filled, "--json")
-    assert told.json["environment"][VARIABLE] == "none" and "Not all entries" in told.err
+    assert told.json["environment"][VARIABLE] == "none" and "Only some entries" in told.err
 
 
 def test_the_setting_of_the_user_stays(jcache: Jcache, filled: Path) -> None:

@@ -185,7 +185,7 @@ class TestSelection:
         ("arguments", "code"),
         [
             (["jit_"], 1), (["nothing"], 1), (["--run", "none"], 1), (["--used-since", "5m"], 2),
-            (["--filter", "x"], 2), (["--kind", "x"], 2), (["--exclude-from", "/none"], 2),
+            (["--filter", "*"], 2), (["--kind", "x"], 2), (["--exclude-from", "/none"], 2),
             (["--exclude-from", "/"], 2), (["--sign", "/none"], 2), (["-o", ""], 2), (["-o", "/"], 2),
             (["-o", "/none/x"], 2),
         ],

@@ -24,9 +24,9 @@ def with_configured(
 
     Args:
         policy: what the arguments of `prune` ask for.
-        store: of the root.
+        store: store of the root.
         root: the argument ``root``, for hints.
-        environment: of the process.
+        environment: environment of the process.
         xla: whether XLA's sub-caches go, so that no limit is needed.
 
     Returns:

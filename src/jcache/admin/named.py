@@ -23,7 +23,7 @@ def plan_keys(store: Store, keys: Sequence[str]) -> Plan:
     """Return the plan that removes the entries that some texts stand for.
 
     Args:
-        store: of the root.
+        store: store of the root.
         keys: keys, or unambiguous beginnings of them or of their hashes.
 
     Raises:
@@ -56,7 +56,7 @@ def plan_filters(
     """Return the plan that removes the entries that satisfy all of some filters.
 
     Args:
-        store: of the root.
+        store: store of the root.
         filters: which.
         legacy: whether entries that only jax <= 0.4.30 reads go as well.
         progress: is given the entries to read, and passes them on.

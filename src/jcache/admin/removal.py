@@ -63,9 +63,9 @@ def plan_prune(
     """Return the plan of what a policy removes from a root.
 
     Args:
-        store: of the root.
+        store: store of the root.
         policy: what to keep to.
-        kinds: of the entries that the policy is about.
+        kinds: kinds of the entries that the policy applies to.
         filters: that the entries satisfy which the policy is about.
         xla: whether XLA's sub-caches go as well.
 

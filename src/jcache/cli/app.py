@@ -51,6 +51,7 @@ _PANELS: Final = {
     "Run": ("run", "warm", "env", "dir", "completion"),
 }
 _PANEL_OF: Final = {name: panel for panel, names in _PANELS.items() for name in names}
+_OF_COMMANDS: Final = frozenset({"--root", "--json", "--kind", "--filter", "--quiet", "-q", "--verbose", "-v"})
 _FUNCTIONS: Final = {"dir": "dir_", "import": "import_"}  # `dir` is a builtin and `import` a keyword
 _CONTEXTS: Final[dict[str, dict[str, Any]]] = {
     # every word after the program's name belongs to the program, even if jcache has an option of that name
@@ -94,8 +95,12 @@ def _explain_option(error: Any, ctx: Any, parameters: list[Any]) -> None:  # noq
         from jcache.cli.synonyms import suggested_option
 
         known = [name for parameter in parameters for name in parameter.opts if name.startswith("--")]
-        near = suggested_option(error.option_name, known)
-        error.message, error.possibilities = f"No such option '{error.option_name}'{near or '.'}", None
+        name = error.option_name
+        near = suggested_option(name, known)
+        of_commands = ctx.parent is None and name in _OF_COMMANDS
+        behind = " before the command; write it after the command."
+        error.message = f"No such option '{name}'{behind if of_commands else near or '.'}"
+        error.possibilities = None
 
 
 class Command(TyperCommand):

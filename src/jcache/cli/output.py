@@ -38,7 +38,7 @@ def as_json(value: dict[str, Any], *, version: int = SCHEMA_VERSION) -> None:
 
     Args:
         value: the other fields.
-        version: of the fields of this command's document.
+        version: version of the fields in this command's document.
     """
     json.dump({"schema_version": version} | value, sys.stdout, indent=2)
     sys.stdout.write("\n")

@@ -22,12 +22,11 @@ class KeyFinder:
     narrow, with an ellipsis in the middle; or else, if parts count, any part of a key.
 
     Args:
-        keys: among which to look; one may be there several times.
+        keys: among which to look.
     """
 
     def __init__(self, keys: Iterable[str]) -> None:
-        self._keys = list(keys)
-        self._known = frozenset(self._keys)
+        self._known = frozenset(keys)
 
     def answering(self, text: str, *, parts: bool = False) -> set[str]:
         """Return the keys that a text may stand for.
@@ -51,7 +50,7 @@ class KeyFinder:
 
     def near(self, text: str) -> list[str]:
         """Return the names in keys that are like a text."""
-        return nearest(name_of(text) or text, filter(None, map(name_of, self._keys)))
+        return nearest(name_of(text) or text, sorted({*map(name_of, self._known)} - {""}))
 
 
 def _is_printed(key: str, head: str, tail: str) -> bool:

@@ -14,7 +14,7 @@ from jcache.configuration.settings import SETTINGS, Source, as_json, normal, set
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Root
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
-from jcache.text import quoted, unknown_choice
+from jcache.text import command, quoted, unknown_choice
 
 _ACTIONS: Final = ("list", "get", "set", "unset", "path")
 
@@ -59,7 +59,8 @@ def config(
     if action in ("get", "unset") and len(given) != 1:
         raise InvalidValue(f"{action} needs one setting: choose from {', '.join(SETTINGS)}.")
     if action in ("list", "path") and given:
-        raise InvalidValue(f"{action} takes no setting: `jcache config get {quoted(given[0])}` shows one.")
+        get = command(f"config get {quoted(given[0])}", root)
+        raise InvalidValue(f"{action} takes no setting: `{get}` shows one.")
     if action in ("set", "unset"):
         return _change(action, given, root, user=user, json=json)
     chosen = None if user else _there(root)
@@ -68,7 +69,7 @@ def config(
     found = files.configuration(chosen, os.environ)
     for fault in found.faults:
         output.warning(fault)
-    return _get(found, given[0], json=json) if action == "get" else _list(found, chosen, json=json)
+    return _get(found, given[0], root, json=json) if action == "get" else _list(found, chosen, json=json)
 
 
 def _there(explicit: str | None) -> Root | None:
@@ -93,7 +94,7 @@ def _path(root: Root | None, *, user: bool, json: bool) -> int:
     return 0
 
 
-def _get(found: Configuration, name: str, *, json: bool) -> int:
+def _get(found: Configuration, name: str, root: str | None, *, json: bool) -> int:
     """Print the value of a setting; return 1, with a message, if it has none."""
     setting(name)
     name = normal(name)
@@ -101,7 +102,7 @@ def _get(found: Configuration, name: str, *, json: bool) -> int:
     if json:
         output.as_json({"name": name} | _as_json(name, one))
     elif one.value is None:
-        output.message(f"{name} is not set: `jcache config set {name} VALUE` sets it.")
+        output.message(f"{name} is not set: `{command(f'config set {name} VALUE', root)}` sets it.")
     elif isinstance(one.value, tuple):
         for path in one.value:
             output.data(path)
@@ -132,7 +133,8 @@ def _as_json(name: str, one: Configured) -> dict[str, Any]:
 def _change(action: str, given: list[str], explicit: str | None, *, user: bool, json: bool) -> int:
     """Set or remove a setting, in the root's file or the user's."""
     if action == "set" and len(given) < 2:
-        raise InvalidValue("set needs a setting and a value: `jcache config set max_size 20GiB`")
+        example = command("config set max_size 20GiB", explicit)
+        raise InvalidValue(f"set needs a setting and a value: `{example}`")
     name, values = normal(given[0]), given[1:]
     known = setting(name)
     if len(values) > 1 and name != "places":

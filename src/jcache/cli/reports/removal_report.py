@@ -32,7 +32,7 @@ def remove(
     """Execute a plan, unless it is a dry run, and print what is removed, what is kept, and why.
 
     Args:
-        store: of the root.
+        store: store of the root.
         plan: what goes and what stays.
         dry_run: change nothing.
         json: print JSON.
@@ -58,8 +58,8 @@ def confirmed(name: str, store: Store, plan: Plan, *, listed: bool = False) -> b
     """Ask on the terminal whether a plan is to be executed, and return the answer.
 
     Args:
-        name: of the command.
-        store: of the root.
+        name: name of the command.
+        store: store of the root.
         plan: what goes and what stays.
         listed: whether to name the entries that go before.
 
