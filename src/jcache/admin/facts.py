@@ -9,7 +9,7 @@ from jcache.errors import DamagedEntry
 from jcache.layout import Kind
 from jcache.store import files
 from jcache.store.ledger import Known
-from jcache.store.maintenance import Progress
+from jcache.store.progress import Progress
 from jcache.store.store import Store
 
 _Name = tuple[Kind, str]

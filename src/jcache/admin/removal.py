@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from jcache import clock
 from jcache.admin.filters import Filter
@@ -15,15 +15,12 @@ from jcache.layout import Kind, Root
 from jcache.store.eviction import everything, plan
 from jcache.store.files import refusal
 from jcache.store.links import NO_LINKS, Links, Name, exact_name
-from jcache.store.maintenance import Progress
 from jcache.store.policy import Order, Plan, Policy, Reason, Verdict
+from jcache.store.progress import Progress
 from jcache.store.removal import Removed, foresee, xla_size
 from jcache.store.store import Store
 from jcache.text import command
 from jcache.units import format_apart, parse_age, parse_choice, parse_size, whole_number
-
-if TYPE_CHECKING:
-    from jcache.store.maintenance import Progress
 
 _BLOCK_BYTES = 4096
 _PINNED = (Reason.PINNED, Reason.NEEDED)

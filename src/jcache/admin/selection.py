@@ -10,7 +10,7 @@ import heapq
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jcache import clock
 from jcache.admin.facts import FactBook
@@ -23,10 +23,8 @@ from jcache.layout import Kind
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.listing import Listing
+from jcache.store.progress import Progress
 from jcache.store.store import Store, header_at
-
-if TYPE_CHECKING:
-    from jcache.store.maintenance import Progress
 
 _MIN_RECORDED: Final = 1000
 _COLUMN_FIELDS: Final = ("size", "age", "used")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from jcache import clock
 from jcache.entry import GRACE_NS, Entry
@@ -22,6 +22,7 @@ from jcache.store.ledger import Known
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.locking import RootLocks
 from jcache.store.policy import Plan, Reason, Verdict
+from jcache.store.progress import Progress
 from jcache.store.removal import Removal, removing, set_aside_xla, sweeping
 from jcache.store.sidecar import write_recency
 from jcache.text import command
@@ -29,9 +30,6 @@ from jcache.text import command
 if TYPE_CHECKING:
     from jcache.store.quarantine import Quarantine
     from jcache.store.quarantine_record import Record
-
-T = TypeVar("T")
-Progress = Callable[[Sequence[T]], Iterable[T]]
 
 
 class Maintenance:

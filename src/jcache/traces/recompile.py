@@ -11,17 +11,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jcache.jax_internals.child import MALFORMED_ANSWER, Child, ChildDied, child_of, interpreter
 from jcache.layout import Kind
 from jcache.package import own_file
 from jcache.runs.environment import settings
 from jcache.store.lineage import header_of, is_program
+from jcache.store.progress import Progress
 from jcache.store.store import Store
-
-if TYPE_CHECKING:
-    from jcache.store.maintenance import Progress
 
 _RECOMPILER: Final = own_file("traces", "recompile_child.py")
 _LIMIT_S: Final = 3600.0  # the largest programs take XLA the better part of an hour

@@ -17,17 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jcache.findings import Damage, Finding, Stamp
 from jcache.jax_internals.child import MALFORMED_ANSWER, ChildDied, NoJax, child_of, interpreter
 from jcache.layout import Kind
 from jcache.package import own_file
+from jcache.store.progress import Progress
 from jcache.store.store import Store
 from jcache.verify.checks import Claim
-
-if TYPE_CHECKING:
-    from jcache.store.maintenance import Progress
 
 __all__ = ["LoadOutcome", "LoadResult", "NoJax", "try_loading"]
 

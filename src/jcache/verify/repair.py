@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from jcache import clock
 from jcache.entry import is_young
@@ -21,6 +20,7 @@ from jcache.layout import ENTRY_SUFFIX, Kind
 from jcache.store import build_lock, file_tree, files
 from jcache.store.access_times import access_times
 from jcache.store.directories import Directories, is_there
+from jcache.store.progress import Progress
 from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import Record
 from jcache.store.sidecar import read_recency, write_recency
@@ -29,9 +29,6 @@ from jcache.units import format_age
 from jcache.verify import last_verification
 from jcache.verify.checks import Claim, fault_of_claim
 from jcache.verify.neighbours import CLOCK_TOLERANCE_NS
-
-if TYPE_CHECKING:
-    from jcache.store.maintenance import Progress
 
 
 class RepairOutcome(StrEnum):
