@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.store import files
+from jcache.store import birth_time
 from jcache.verify import checks
 from tests.helpers.command_line import Jcache, keys, run_jax
 from tests.helpers.waiting import until
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.jax
 @pytest.fixture
 def known(jcache: Jcache, cache: Path) -> Path:
     """A JAX directory whose digests are on record."""
-    if files.born_ns(cache) is None:
+    if birth_time.born_ns(cache) is None:
         pytest.skip("this file system does not tell when files were born")
     assert jcache("verify", "--root", cache).code == 0
     return cache
@@ -35,7 +35,7 @@ def flip(cache: Path) -> str:
 def now_born_ns(path: Path) -> int:
     """Return the creation time that the file system gives to a new file."""
     path.touch()
-    born = files.born_ns(path)
+    born = birth_time.born_ns(path)
     path.unlink()
     assert born is not None
     return born
@@ -62,7 +62,7 @@ def test_what_jax_writes_anew_in_a_copy_is_sound(jcache: Jcache, known: Path, tm
     copy = Path(shutil.copytree(known, tmp_path / "copy"))
     if verified:
         assert jcache("verify", "--root", copy).code == 0
-    copied_ns = files.born_ns(copy)
+    copied_ns = birth_time.born_ns(copy)
     assert copied_ns is not None
     until(lambda: now_born_ns(tmp_path / "probe") > copied_ns + checks._COPY_TOLERANCE_NS)
     for root in (copy, known):

@@ -38,10 +38,11 @@ from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.importer import entry_import, write_behind
 from jcache.shipping.importer.archive_import import execute_plan, plan_import
 from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
+from jcache.store.entry_writer import Outcome
 from jcache.store.eviction import everything, plan
 from jcache.store.policy import Order, Policy
 from jcache.store.quarantine import Quarantine
-from jcache.store.store import Outcome, Store
+from jcache.store.store import Store
 from jcache.verify.repair import repair
 from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
@@ -109,17 +110,17 @@ def put(store: Store, _seed: int) -> None:
 
 
 def prune(store: Store, seed: int) -> None:
-    store.execute(plan(store.entries(), policy(seed), now_ns=NOW))
+    store.maintenance.execute(plan(store.entries(), policy(seed), now_ns=NOW))
 
 
 def clear(store: Store, _seed: int) -> None:
-    store.execute(everything(store.entries(legacy=True), legacy=True))
-    store.remove_xla()
+    store.maintenance.execute(everything(store.entries(legacy=True), legacy=True))
+    store.maintenance.remove_xla()
 
 
 def adopt(store: Store, _seed: int) -> None:
     for kind in Kind:
-        store.adopt(kind)
+        store.maintenance.adopt(kind)
 
 
 def mend(store: Store, _seed: int) -> None:
@@ -129,7 +130,7 @@ def mend(store: Store, _seed: int) -> None:
 def restore(store: Store, _seed: int) -> None:
     quarantine = Quarantine(store.root)
     for record in quarantine.records():
-        store.restore(quarantine, record)
+        store.maintenance.restore(quarantine, record)
 
 
 def bring(store: Store, _seed: int, *, replace: bool = False) -> None:

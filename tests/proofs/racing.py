@@ -149,7 +149,7 @@ class Racer:
         def work() -> None:
             with Store(self.root, lock_timeout=LIMIT_S) as store:
                 policy = self.chance.choice([Policy(max_entries=80), Policy(max_bytes=90_000), Policy(keep_last=70)])
-                removal = store.execute(plan(store.entries(), policy, now_ns=time.time_ns()))
+                removal = store.maintenance.execute(plan(store.entries(), policy, now_ns=time.time_ns()))
                 assert not removal.failures, removal.failures
                 assert not {entry.key for entry in removal.removed} & set(map(key, HOT))
                 assert not store.notices, store.notices

@@ -20,9 +20,9 @@ import pytest
 
 from jcache.formats.envelope import seal
 from jcache.layout import LOCK_NAME, Kind, Root
-from jcache.store.files import write_recency
 from jcache.store.ledger import Known
 from jcache.store.roots import create_root, open_root
+from jcache.store.sidecar import write_recency
 from jcache.store.store import Store
 from jcache.traces.hints import Verdicts
 from tests.helpers.command_line import call

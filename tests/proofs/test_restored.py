@@ -18,8 +18,8 @@ from jcache.runtime.threads_ledger import ThreadsLedger
 from jcache.runtime.verified_read import VerifiedEntry, VerifiedReader
 from jcache.store import files
 from jcache.store.directories import opened
-from jcache.store.files import Unpublished
 from jcache.store.ledger import Known
+from jcache.store.pending_file import PendingFile
 from jcache.store.publishing import Arrival
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
@@ -57,16 +57,16 @@ def act(store: Store, path: Path, action: str, number: int) -> bytes | None:
     elif action == "replace":
         data = executable(10 + number)
         with opened(store.root, path.parent) as directory:
-            file = Unpublished(directory)
+            file = PendingFile(directory)
             file.write(data)
             known = Known(KIND, key(1), digest(data), len(data), origin="import")
-            store.receive(KIND, [Arrival(known, file, OLD, sidecar=True, replace=path.exists())])
-        store.flush()
+            store.writer.receive(KIND, [Arrival(known, file, OLD, sidecar=True, replace=path.exists())])
+        store.queue.flush()
         return data
     elif records:
         try:
-            store.restore(place, records[number % len(records)], replace=action == "swap")
-            store.flush()
+            store.maintenance.restore(place, records[number % len(records)], replace=action == "swap")
+            store.queue.flush()
         except JcacheError:
             assert action == "restore" and path.exists()
     return None

@@ -15,7 +15,7 @@ from jcache.entry import Entry
 from jcache.formats.envelope import Codec
 from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
-from jcache.store import files
+from jcache.store import files, unmoved_reads
 from jcache.store.access_times import AHEAD, DAY_NS, NEVER, UNKNOWN, AccessTimes, access_times, note_moved
 from jcache.store.eviction import plan
 from jcache.store.listing import SNAPSHOT_FROM
@@ -27,7 +27,7 @@ from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, xla_pr
 
 KIND = Kind.EXECUTABLES
 HOUR = 3600 * SECOND
-MOVED = files.Moved(time.time_ns(), 0)
+MOVED = unmoved_reads.Moved(time.time_ns(), 0)
 OLD_NS = time.time_ns() - 60 * DAY
 PROGRAM = ("-c", "import sys, jax; f = {0}; jax.jit(f)(1.0)")
 NOBODY = 65534
@@ -218,7 +218,7 @@ def test_one_access_time(plain: Root, accessed: int, expected: int | None, befor
     expected = known if expected is None else expected
     path = add(plain.path, key(1))
     os.utime(path, ns=(accessed, NOW))
-    moved = {0: files.Moved(NOW + HOUR, 0), path.stat().st_ino: files.Moved(NOW + 2 * HOUR, before)}
+    moved = {0: unmoved_reads.Moved(NOW + HOUR, 0), path.stat().st_ino: unmoved_reads.Moved(NOW + 2 * HOUR, before)}
     times = AccessTimes(0, moved, latest_ns=NOW + 2 * DAY)
     assert times.used_ns(path.stat()) == expected
 
@@ -295,7 +295,7 @@ def test_what_is_used_meanwhile_stays(plain: Root) -> None:
     with Store(plain) as store:
         decided = plan(store.entries([KIND], uses=True), Policy(max_age_ns=DAY), now_ns=time.time_ns())
         use(path)
-        removal = store.execute(decided)
+        removal = store.maintenance.execute(decided)
     assert [verdict.reason for verdict in removal.kept] == [Reason.USED_MEANWHILE] and path.exists()
 
 
@@ -411,7 +411,7 @@ def test_what_was_moved_twice_was_used_before(others: Root) -> None:
     """A second look, days after the first one, does not take that for a use."""
     path = others.path / f"{key(0)}-cache"
     for first, later in ((OLD_NS + DAY, OLD_NS + 5 * DAY), (OLD_NS + 5 * DAY, OLD_NS + 9 * DAY)):
-        files.note_moved_in(others.path, {path.stat().st_ino: files.Moved(later, first)})
+        unmoved_reads.note_moved_in(others.path, {path.stat().st_ino: unmoved_reads.Moved(later, first)})
         assert note_moved(others) is None
         os.utime(path, ns=(later, OLD_NS))
         assert entry_of(others, 0).recency_ns == OLD_NS + DAY
@@ -422,7 +422,7 @@ def test_many_marks_become_one(others: Root) -> None:
     path = others.path / f"{key(0)}-cache"
     status = path.stat()
     for count in (1, 5000):
-        files.note_moved_in(others.path, {status.st_ino + i: MOVED for i in range(count)})
+        unmoved_reads.note_moved_in(others.path, {status.st_ino + i: MOVED for i in range(count)})
         assert note_moved(others) is None
         assert len(others.moved_mark.read_text().splitlines()) == 1
     os.utime(path, ns=(time.time_ns() - DAY, OLD_NS))

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given, strategies as st
 
 from jcache.entry import Entry
@@ -175,15 +174,6 @@ def test_free_space_counts_what_goes_anyway() -> None:
     assert len(decide(some, policy, free=750).victims) == 3
     assert len(decide(some, policy, free=800).victims) == 2
     assert not plan(some, Policy(min_free_bytes=1000), now_ns=NOW).victims
-
-
-@pytest.mark.parametrize(
-    ("policy", "empty"),
-    [(Policy(), True), (Policy(order=Order.COST), True), (Policy(max_bytes=0), False), (Policy(legacy=True), False)],
-)
-def test_a_policy_that_asks_for_nothing(policy: Policy, empty: bool) -> None:
-    """An order alone asks for nothing; a bound of zero asks for much."""
-    assert policy.empty is empty
 
 
 @given(entries, st.booleans())

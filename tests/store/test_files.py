@@ -3,12 +3,9 @@
 import errno
 import os
 import resource
-import shutil
-import socket
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,9 +13,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jcache.errors import CannotWrite
-from jcache.store import files
+from jcache.store import file_tree, files
+from jcache.store.sidecar import read_recency, write_recency
 from tests.helpers.entries import tree
-from tests.helpers.waiting import tick
+from tests.helpers.odd_files import ODD, odd
 
 
 @pytest.fixture
@@ -31,27 +29,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("mounting a small file system is not allowed here")
     yield path
     subprocess.run(["umount", path], check=True)
-
-
-def odd(what: str, path: Path, beyond: Path) -> Path:
-    """Something at the path that is no regular file."""
-    match what:
-        case "directory":
-            path.mkdir()
-        case "link":
-            path.symlink_to(beyond / "precious")
-        case "dangling link":
-            path.symlink_to(beyond / "nothing")
-        case "FIFO":
-            os.mkfifo(path)
-        case "socket":
-            with socket.socket(socket.AF_UNIX) as server:
-                os.chdir(path.parent)  # the path of a socket may not be long
-                server.bind(path.name)
-    return path
-
-
-ODD = pytest.mark.parametrize("what", ["directory", "link", "dangling link", "FIFO", "socket"])
 
 
 @given(st.binary(max_size=10_000))
@@ -126,7 +103,7 @@ def test_only_regular_files_are_read(tmp_path: Path, beyond: Path, what: str, mo
     with pytest.raises(OSError) as caught:
         files.read(path)
     assert caught.value.errno in (errno.EINVAL, errno.ELOOP, errno.ENXIO)
-    assert files.read_recency(path) is None
+    assert read_recency(path) is None
     assert not open_below(tmp_path)
 
 
@@ -151,16 +128,6 @@ def test_only_regular_files_are_removed(
     assert os.path.lexists(path)
 
 
-@ODD
-def test_only_regular_files_become_sidecars(
-    tmp_path: Path, beyond: Path, what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A recency is not written through a link nor into a FIFO, which would wait for a reader."""
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(OSError):
-        files.write_recency(odd(what, tmp_path / "f", beyond), 1)
-
-
 def test_removing(tmp_path: Path) -> None:
     """Removing returns the bytes, or None if the file is already gone."""
     (tmp_path / "f").write_bytes(b"12345")
@@ -170,113 +137,12 @@ def test_removing(tmp_path: Path) -> None:
     assert files.remove(tmp_path / "f") is None
 
 
-@given(st.integers(0, 2**63 - 1))
-def test_a_recency_reads_back(tmp_path: Path, time_ns: int) -> None:
-    """A sidecar is 8 bytes, little-endian, as JAX reads and writes it, whatever was in it before."""
-    path = tmp_path / "a"
-    path.write_bytes(b"longer than eight bytes")
-    files.write_recency(path, time_ns)
-    assert path.read_bytes() == time_ns.to_bytes(8, "little")
-    assert files.read_recency(path) == time_ns
-
-
-@pytest.mark.parametrize(("time_ns", "kept"), [(-5, 0), (2**70, 2**63 - 1)])
-def test_times_beyond_a_sidecar(tmp_path: Path, time_ns: int, kept: int) -> None:
-    """A file from before 1970 or from long after 2262 gets the nearest time that a sidecar keeps."""
-    files.write_recency(tmp_path / "a", time_ns)
-    assert files.read_recency(tmp_path / "a") == kept
-
-
-@pytest.mark.parametrize("data", [b"", b"1234567", b"123456789", b"12345678\0", b"\xff" * 8])
-def test_a_damaged_sidecar_says_nothing(tmp_path: Path, data: bytes) -> None:
-    """A sidecar that is too short, too long or of an impossible year counts as missing."""
-    (tmp_path / "a").write_bytes(data)
-    assert files.read_recency(tmp_path / "a") is None
-    assert files.read_recency(tmp_path / "missing") is None
-
-
-def test_writing_a_recency_leaves_the_directory_unchanged(tmp_path: Path) -> None:
-    """A hit is no change of the names."""
-    files.write_recency(tmp_path / "a", 1)
-    os.utime(tmp_path, ns=(0, 0))
-    files.write_recency(tmp_path / "a", 2)
-    assert os.stat(tmp_path).st_mtime_ns == 0
-
-
-def test_the_size_of_a_tree(tmp_path: Path, beyond: Path) -> None:
-    """The size of a tree counts files below it, and links as themselves; a missing path counts nothing."""
-    (tmp_path / "t" / "a" / "b").mkdir(parents=True)
-    (tmp_path / "t" / "a" / "b" / "f").write_bytes(b"12345")
-    (tmp_path / "t" / "g").write_bytes(b"123")
-    (tmp_path / "t" / "link").symlink_to(beyond)
-    assert files.tree_size(tmp_path / "t") == (3, 8 + len(str(beyond)))
-    assert files.tree_size(tmp_path / "t" / "g") == (1, 3)
-    assert files.tree_size(tmp_path / "nowhere") == (0, 0)
-
-
 def test_looking_changes_nothing(beyond: Path) -> None:
     """Reading and measuring leave every file as it was."""
     before = tree(beyond)
     files.read(beyond / "precious")
-    files.tree_size(beyond)
+    file_tree.tree_size(beyond)
     assert tree(beyond) == before
-
-
-@pytest.fixture
-def tells_births(tmp_path: Path) -> None:
-    """Skip the test if the file system does not tell when files were made."""
-    if files.born_ns(tmp_path) is None:
-        pytest.skip("this file system does not tell when files were made")
-
-
-@pytest.mark.usefixtures("tells_births")
-@pytest.mark.parametrize("make", [Path.touch, Path.mkdir], ids=["file", "directory"])
-def test_birth_is_when_a_file_was_made(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    """The birth of a file is exact to a tick of the kernel's clock, whatever happens to its times or bytes."""
-    path = tmp_path / "größe"
-    (tmp_path / "before").touch()
-    make(path)
-    (tmp_path / "after").touch()
-    born = files.born_ns(path)
-    assert born is not None
-    assert os.stat(tmp_path / "before").st_mtime_ns <= born <= os.stat(tmp_path / "after").st_mtime_ns
-    os.utime(path, ns=(5, 5))
-    path.chmod(0o700)
-    if path.is_file():
-        path.write_bytes(b"other bytes")
-    moved = path.rename(tmp_path / "moved")
-    assert files.born_ns(moved) == born
-
-
-@pytest.mark.usefixtures("tells_births")
-def test_a_new_file_is_born_anew(tmp_path: Path) -> None:
-    """A copy, and a file written again after removal, are younger than the file before them, whatever its times."""
-    path = tmp_path / "f"
-    path.write_bytes(b"x")
-    born = [files.born_ns(path)]
-    for _ in range(2):
-        tick()
-        copy = shutil.copy2(path, tmp_path / "copy")
-        path.unlink()
-        os.rename(copy, path)
-        born.append(files.born_ns(path))
-    assert None not in born and born == sorted(set(born), key=lambda ns: ns or 0)
-
-
-@pytest.mark.usefixtures("tells_births")
-def test_a_link_has_a_birth_of_its_own(tmp_path: Path, beyond: Path) -> None:
-    """A link's birth is its own."""
-    tick()
-    (tmp_path / "link").symlink_to(beyond)
-    linked, target = files.born_ns(tmp_path / "link"), files.born_ns(beyond)
-    assert linked is not None and target is not None and linked > target
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere lstat tells it, and raises")
-def test_what_is_not_there_was_not_born(tmp_path: Path) -> None:
-    """A missing file, or one of an unknown birth, has none."""
-    assert files.born_ns(tmp_path / "none") is None
-    assert files.born_ns(Path("/proc/self/status")) is None
 
 
 @pytest.mark.parametrize("text", [b"", b"01234567", b"a thesis" * 100])
@@ -291,22 +157,12 @@ def test_what_is_written_in_place_has_no_other_name(tmp_path: Path, text: bytes)
     directory = os.open(tmp_path, os.O_RDONLY)
     try:
         for _ in range(2):
-            files.write_recency("sidecar", 7, directory=directory)
+            write_recency("sidecar", 7, directory=directory)
         assert files.append("count", b".", directory=directory, limit=5) == len(text[:5]) + 1
         assert files.append("count", b".", directory=directory, limit=5) == len(text[:5]) + 2
     finally:
         os.close(directory)
     assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in elsewhere] == before
-    assert files.read_recency(tmp_path / "sidecar") == 7
+    assert read_recency(tmp_path / "sidecar") == 7
     assert (tmp_path / "count").read_bytes() == text[:5] + b".."
     assert (tmp_path / "count").stat().st_mode & 0o777 == 0o640
-
-
-def test_what_is_no_file_is_no_sidecar(tmp_path: Path) -> None:
-    """A sidecar's name on a directory or on a device is left alone."""
-    (tmp_path / "directory").mkdir()
-    (tmp_path / "device").symlink_to(os.devnull)
-    for name in ("directory", "device"):
-        with pytest.raises(OSError, match=r"directory|symbolic links"):
-            files.write_recency(tmp_path / name, 7)
-        assert os.path.lexists(tmp_path / name)

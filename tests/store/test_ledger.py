@@ -13,7 +13,6 @@ from jcache.entry import Columns, Snapshot
 from jcache.layout import Kind
 from jcache.store.ledger import Known, Ledger
 from tests.helpers.entries import NOW, key
-from tests.helpers.interpreters import anew, base_environment
 
 
 @pytest.fixture
@@ -142,24 +141,6 @@ def test_snapshots_read_back(
     ledger.close()
 
 
-def test_a_closed_ledger_opens_again(ledger: Ledger) -> None:
-    """Closing is no end."""
-    ledger.record([Known(Kind.TRACES, key(1), pinned_ns=1)])
-    ledger.close()
-    ledger.close()
-    assert ledger.pins()
-    ledger.record([Known(Kind.TRACES, key(2), pinned_ns=1)])
-    assert len(ledger.pins()) == 2
-
-
-def test_an_iterator_that_fails_changes_nothing(ledger: Ledger) -> None:
-    """If the records' iterator fails, none of them is recorded."""
-    ledger.record([Known(Kind.TRACES, key(1))])
-    with pytest.raises(ZeroDivisionError):
-        ledger.record(Known(Kind.TRACES, key(i), bytes=1 // (3 - i)) for i in range(5))
-    assert ledger.known(Kind.TRACES) == {key(1): Known(Kind.TRACES, key(1))}
-
-
 def test_runs_of_long_ago_keep_their_counts_only(ledger: Ledger) -> None:
     """The hundred last runs are kept whole; older ones lose their list of programs, and nothing else."""
     report = {"hits": 3, "programs": [{"key": key(i)} for i in range(50)]}
@@ -169,52 +150,3 @@ def test_runs_of_long_ago_keep_their_counts_only(ledger: Ledger) -> None:
     assert [run["id"] for run in kept if "programs" in run] == list(range(5, 105))
     assert [run["id"] for run in kept] == list(range(105))
     assert all(run["hits"] == 3 for run in kept)
-
-
-AT_THE_END = """
-import sys
-from pathlib import Path
-import jcache.runtime.program_store
-ledger = jcache.runtime.program_store.ThreadsLedger(Path(sys.argv[1]))
-ledger.begin_anew()
-jcache.runtime.program_store._Slot = None  # as Python does when it ends
-ledger = None
-"""
-
-
-def test_a_ledger_that_lives_until_the_interpreter_ends_says_nothing(tmp_path: Path) -> None:
-    """A ledger that lives until the interpreter ends causes no error, although Python's modules are gone by then."""
-    (tmp_path / ".jcache").mkdir()
-    done = anew(
-        ["-W", "always", "-c", AT_THE_END, str(tmp_path / ".jcache" / "l.sqlite")], environment=base_environment()
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("opened", [False, True], ids=["before it is opened", "while it is open"])
-def test_another_name_of_the_ledger_keeps_what_it_said(ledger: Ledger, tmp_path: Path, opened: bool) -> None:
-    """A hard-linked copy of the ledger never changes, whichever process writes, and no record is lost."""
-    one, other = Ledger(tmp_path / "ledger.sqlite3"), ledger
-    one.record([Known(Kind.TRACES, key(1), seconds=1.0)])
-    if opened:
-        other.record([Known(Kind.TRACES, key(2), seconds=1.0)])
-    else:
-        one.close()
-    backup = tmp_path / "backup"
-    for number in range(3, 6):
-        backup.unlink(missing_ok=True)
-        os.link(tmp_path / "ledger.sqlite3", backup)
-        before = backup.read_bytes(), backup.stat().st_mtime_ns
-        for each in (one, other):
-            each.record([Known(Kind.TRACES, key(number), hits=1)])
-        assert (backup.read_bytes(), backup.stat().st_mtime_ns) == before
-        assert one.known(Kind.TRACES)[key(number)].hits == other.known(Kind.TRACES)[key(number)].hits == 2
-    assert not list(tmp_path.glob(".jcache-tmp-*"))
-
-
-def test_a_ledger_that_is_gone_is_begun_anew(ledger: Ledger, tmp_path: Path) -> None:
-    """If the file of an open ledger is removed, the process makes a new one."""
-    ledger.record([Known(Kind.TRACES, key(1), seconds=1.0)])
-    (tmp_path / "ledger.sqlite3").unlink()
-    ledger.record([Known(Kind.TRACES, key(2), seconds=1.0)])
-    assert Ledger(tmp_path / "ledger.sqlite3").known(Kind.TRACES).keys() == {key(2)}

@@ -13,11 +13,12 @@ import pytest
 from jcache.admin.api import clear, prune
 from jcache.errors import CannotWrite, LedgerUnavailable
 from jcache.layout import Kind, Root
+from jcache.store.entry_writer import Outcome
 from jcache.store.eviction import everything
 from jcache.store.ledger import Known, Ledger
 from jcache.store.pins import Pins
 from jcache.store.roots import open_root
-from jcache.store.store import Outcome, Store
+from jcache.store.store import Store
 from tests.helpers.entries import NOW, add, digits, files_of, key, tree
 
 EXECUTABLES = Kind.EXECUTABLES
@@ -105,7 +106,7 @@ def remove_by_clear(root: Root) -> None:
 
 def remove_by_plan(root: Root) -> None:
     with Store(root) as store:
-        store.execute(everything(store.entries()))
+        store.maintenance.execute(everything(store.entries()))
 
 
 def remove_by_put(root: Root) -> None:

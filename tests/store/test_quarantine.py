@@ -161,24 +161,6 @@ def test_what_stands_for_several(place: Quarantine, three: list[Record], text: s
         place.find(text)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema_version": 2}', '{"schema_version": 1, "id": 5}'])
-def test_a_damaged_record_is_passed_over(plain: Root, place: Quarantine, three: list[Record], text: str) -> None:
-    """A damaged record is skipped in the list, and neither it nor its file is swept away."""
-    path = plain.quarantine / f"{three[0].id}.json"
-    path.write_text(text)
-    assert place.records() == three[1:]
-    place.sweep(time.time_ns() + DAY)
-    assert path.exists() and path.with_suffix(".entry").exists()
-
-
-def test_a_record_cannot_point_elsewhere(plain: Root, place: Quarantine, beyond: Path, three: list[Record]) -> None:
-    """Neither a record's id nor its file's name may lead out of the quarantine and the directory."""
-    path = plain.quarantine / f"{three[0].id}.json"
-    for name, value in (("file_name", "../beyond/precious"), ("id", "../../../beyond/x"), ("key", 7), ("kind", "x")):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
-        assert place.records() == three[1:], name
-
-
 def test_what_crashes_left_is_swept(plain: Root, place: Quarantine, three: list[Record]) -> None:
     """Old records without a file and temporary files go; younger ones, and files with a record, stay."""
     for name in ("0123-4567.json", ".jcache-tmp-01"):
@@ -227,7 +209,7 @@ def test_a_changed_entry_that_is_restored_is_found_again(plain: Root, place: Qua
         (record,) = place.records()
         with Store(plain) as store:
             assert damage_of(store, place, record) == record.evidence
-            store.restore(place, record)
+            store.maintenance.restore(place, record)
     assert found_in(plain) == [Damage.CHANGED]
 
 
@@ -235,7 +217,7 @@ def test_a_torn_entry_that_is_restored_is_found_again(plain: Root, place: Quaran
     """Without a recorded digest, a restored torn entry is found by the checks of its bytes."""
     found = finding(plain)
     with Store(plain) as store:
-        store.restore(place, place.take(found, NOW))
+        store.maintenance.restore(place, place.take(found, NOW))
     assert len(found_in(plain)) == 1
 
 
@@ -247,13 +229,13 @@ def test_entries_that_change_places_keep_what_is_known_of_them(plain: Root, plac
         files.publish(path, sound)
         (record,) = place.records()
         assert record.damage is Damage.REPLACED and damage_of(store, place, record) is not None
-        store.restore(place, record, replace=True)
+        store.maintenance.restore(place, record, replace=True)
     os.utime(path, ns=(OLD, OLD))
     assert found_in(plain) == [Damage.CHANGED]
     (record,) = place.records()
     with Store(plain) as store:
         assert damage_of(store, place, record) is None
-        store.restore(place, record, replace=True)
+        store.maintenance.restore(place, record, replace=True)
     assert found_in(plain) == [] and path.read_bytes() == sound
 
 
@@ -266,7 +248,7 @@ def test_a_restore_that_is_refused_changes_nothing_on_record(plain: Root, place:
         store.ledger.record([Known(KIND, key(1), hits=3)])
         before = store.ledger.known(KIND)
         with pytest.raises(JcacheError, match="is there again"):
-            store.restore(place, record)
+            store.maintenance.restore(place, record)
         assert store.ledger.known(KIND) == before and before[key(1)].digest is not None
 
 
@@ -276,19 +258,5 @@ def test_a_restored_entry_has_its_sidecar_where_each_needs_one(plain: Root) -> N
     (plain.path / ".lockfile").touch()
     with Store(plain) as store:
         place = Quarantine(plain)
-        store.restore(place, place.take(found, NOW))
+        store.maintenance.restore(place, place.take(found, NOW))
     assert recency_of(plain.path, key(1)) == OLD
-
-
-def test_records_of_odd_values_are_passed_over(plain: Root, place: Quarantine) -> None:
-    """A record with wrong types, or one that leads elsewhere, is skipped, and the others are read."""
-    good, other = place.take(finding(plain), NOW), place.take(finding(plain, number=2), NOW)
-    path = plain.quarantine / f"{other.id}.json"
-    whole = json.loads(path.read_text())
-    odd: dict[str, object] = {
-        "quarantined_ns": "x", "bytes": None, "recency_ns": -1, "evidence": 5, "digest": [],
-        "key": "../../victim/clock", "file_name": "../../victim/clock-cache", "id": "../x",
-    }  # fmt: skip
-    for name, value in odd.items():
-        path.write_text(json.dumps(whole | {name: value}))
-        assert place.records() == [good], name

@@ -7,7 +7,7 @@ import pytest
 
 from jcache.entry import Entry
 from jcache.layout import Kind, Root
-from jcache.store import files
+from jcache.store import file_tree, files
 from jcache.store.directories import Directories, opened
 from jcache.store.policy import Plan, Reason, Verdict
 from jcache.store.removal import Removal, foresee, removing, set_aside_xla, unlink, xla_size
@@ -150,7 +150,7 @@ def test_the_size_of_xla_s_sub_caches_is_what_is_removed(plain: Root, beyond: Pa
     assert xla_size(plain) == 5
     with opened(plain, plain.path) as directory:
         aside = list(set_aside_xla(directory))
-        assert sum(files.remove_tree(name, directory=directory) for name in aside) == 5
+        assert sum(file_tree.remove_tree(name, directory=directory) for name in aside) == 5
 
 
 def test_sidecars_that_a_killed_removal_has_left(plain: Root) -> None:
@@ -160,7 +160,7 @@ def test_sidecars_that_a_killed_removal_has_left(plain: Root) -> None:
         (plain.path / f"{key(number)}-atime").write_bytes(NOW.to_bytes(8, "little"))
     os.utime(plain.path / f"{key(2)}-atime", ns=(NOW, NOW))
     with Store(plain) as store:
-        store.execute(Plan(kept=(Verdict(listed(1), Reason.PINNED),)))
+        store.maintenance.execute(Plan(kept=(Verdict(listed(1), Reason.PINNED),)))
     assert sorted(plain.path.glob("*-atime")) == sorted(plain.path / f"{key(number)}-atime" for number in (1, 3))
 
 
@@ -173,17 +173,3 @@ def test_setting_aside_is_a_rename(plain: Root, beyond: Path) -> None:
     assert aside.startswith(".jcache-tmp-")
     assert (plain.path / aside).is_dir()
     assert (plain.path / "xla_gpu_kernel_cache_file").is_symlink()
-
-
-def test_trees_are_removed_without_following_links(tmp_path: Path, beyond: Path) -> None:
-    """A link is removed as a link, at the top and below."""
-    (tmp_path / "t" / "a").mkdir(parents=True)
-    (tmp_path / "t" / "a" / "f").write_bytes(b"12345")
-    (tmp_path / "t" / "link").symlink_to(beyond)
-    (tmp_path / "link").symlink_to(beyond)
-    (tmp_path / "f").write_bytes(b"123")
-    with opened(Root(tmp_path, plain=True), tmp_path) as directory:
-        assert files.remove_tree("t", directory=directory) == 5 + len(str(beyond))
-        assert files.remove_tree("link", directory=directory) == len(str(beyond))
-        assert files.remove_tree("f", directory=directory) == 3
-    assert [p.name for p in tmp_path.iterdir() if p.name not in ("beyond", "plain")] == []

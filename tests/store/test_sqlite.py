@@ -1,7 +1,6 @@
 """The ledger's file under everything that happens to files."""
 
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -33,42 +32,6 @@ database.execute("PRAGMA cache_size = 1")
 database.execute("BEGIN IMMEDIATE")
 database.execute("UPDATE entries SET pinned_ns = 77, digest = hex(randomblob(64))")
 os.kill(os.getpid(), 9)
-"""
-SHIM = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdlib.h>
-static int answer(int fd, int command, void *argument) {
-    static int (*real)(int, int, ...);
-    if (command == F_SETLK || command == F_SETLKW || command == F_GETLK) {
-        errno = atoi(getenv("NO_LOCKS_ERRNO"));
-        return -1;
-    }
-    if (!real) real = dlsym(RTLD_NEXT, "fcntl");
-    return real(fd, command, argument);
-}
-int fcntl(int fd, int command, ...) {
-    va_list list; va_start(list, command); void *argument = va_arg(list, void *); va_end(list);
-    return answer(fd, command, argument);
-}
-int fcntl64(int fd, int command, ...) {
-    va_list list; va_start(list, command); void *argument = va_arg(list, void *); va_end(list);
-    return answer(fd, command, argument);
-}
-"""
-USE_LEDGER = """
-import sys
-from pathlib import Path
-from jcache.layout import Kind
-from jcache.store.ledger import Known, Ledger
-for number in range(3):
-    ledger = Ledger(Path(sys.argv[1]), busy_timeout=0.2)
-    ledger.record([Known(Kind.EXECUTABLES, f"jit_f-{number:064x}", pinned_ns=1)])
-    ledger.close()
-    assert len(Ledger(Path(sys.argv[1]), busy_timeout=0.2).pins()) == number + 1
 """
 WRITE = """
 import sys
@@ -234,43 +197,6 @@ def test_a_journal_goes_with_its_ledger(path: Path) -> None:
     open_ledger(path).check()
 
 
-def test_an_absent_ledger_is_made_by_writers_only(tmp_path: Path) -> None:
-    """Reading a missing ledger returns nothing and makes nothing."""
-    (tmp_path / "root").mkdir()
-    path = tmp_path / "root" / ".jcache" / "ledger.sqlite3"
-    ledger = open_ledger(path)
-    assert ledger.pins() == set()
-    assert not ledger.known(Kind.EXECUTABLES)
-    assert ledger.runs() == []
-    assert ledger.load_snapshot("/x") is None
-    ledger.forget([(Kind.EXECUTABLES, key(1))])
-    assert not path.parent.exists()
-    ledger.record([Known(Kind.EXECUTABLES, key(1))])
-    assert path.is_file()
-
-
-def test_no_root_is_made_for_a_ledger(tmp_path: Path) -> None:
-    """A ledger is not made without its root, nor behind a symbolic link."""
-    with pytest.raises(LedgerUnavailable):
-        open_ledger(tmp_path / "gone" / ".jcache" / "ledger.sqlite3").record([Known(Kind.EXECUTABLES, key(1))])
-    assert not (tmp_path / "gone").exists()
-    (tmp_path / "outside").mkdir()
-    (tmp_path / ".jcache").symlink_to(tmp_path / "outside")
-    with pytest.raises(LedgerUnavailable, match="symbolic link"):
-        open_ledger(tmp_path / ".jcache" / "ledger.sqlite3").record([Known(Kind.EXECUTABLES, key(1))])
-    assert not list((tmp_path / "outside").iterdir())
-
-
-def test_a_file_in_the_place_of_the_directory(tmp_path: Path) -> None:
-    """If .jcache is a file, there is no ledger, and none is made."""
-    (tmp_path / ".jcache").write_text("mine")
-    ledger = open_ledger(tmp_path / ".jcache" / "ledger.sqlite3")
-    assert ledger.pins() == set()
-    with pytest.raises(LedgerUnavailable, match="Cannot write"):
-        ledger.record([Known(Kind.EXECUTABLES, key(1))])
-    assert (tmp_path / ".jcache").read_text() == "mine"
-
-
 @pytest.mark.parametrize("name", ["per cent % and ?query#hash", "öäü", "a\nb"])
 def test_any_directory_holds_a_ledger(tmp_path: Path, name: str) -> None:
     """Characters that mean something in a URI are just characters."""
@@ -326,38 +252,6 @@ def test_a_full_disk(tmp_path: Path) -> None:
         subprocess.run(["umount", place], check=True)
 
 
-def test_a_disk_that_fails_costs_no_ledger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the disk fails or is full, an empty file is removed, but no ledger that may hold pins."""
-
-    def fail(*_: object) -> None:
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
-        raise error
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite, "_check", fail)
-        with pytest.raises(LedgerUnavailable, match="disk I/O error"):
-            open_ledger(path).record([Known(Kind.EXECUTABLES, key(7))])
-    assert open_ledger(path).pins() == PINS
-
-
-@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("cc"), reason="takes Linux and a C compiler")
-@pytest.mark.parametrize("error", ["ENOLCK", "EOPNOTSUPP", "ENOSYS"])
-def test_a_file_system_without_locks(tmp_path: Path, error: str) -> None:
-    """If POSIX locks do not work, as on some network file systems, SQLite's lock files are used."""
-    import errno
-
-    (tmp_path / "shim.c").write_text(SHIM)
-    build = ["cc", "-shared", "-fPIC", "-o", "shim.so", "shim.c", "-ldl"]
-    subprocess.run(build, cwd=tmp_path, check=True)
-    more = {"LD_PRELOAD": str(tmp_path / "shim.so"), "NO_LOCKS_ERRNO": str(getattr(errno, error))}
-    ledger = tmp_path / "state" / "ledger.sqlite3"
-    command = [sys.executable, "-c", USE_LEDGER, str(ledger)]
-    done = subprocess.run(command, env=os.environ | more, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(open_ledger(ledger).pins()) == 3
-
-
 def test_two_who_make_the_ledger_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If two processes make the ledger at once, the second one writes to that of the first."""
     path, real = tmp_path / ".jcache" / "ledger.sqlite3", sqlite._create
@@ -381,14 +275,3 @@ def test_many_writers(tmp_path: Path) -> None:
     ledger = open_ledger(path)
     assert len(ledger.known(Kind.EXECUTABLES)) == 120
     assert ledger.known(Kind.TRACES)["jit_f-" + "0" * 64].hits == 120
-
-
-def test_errors_close_the_ledger(path: Path) -> None:
-    """An error is a `LedgerUnavailable` with the file's name, and the next use opens the file again."""
-    closed: list[bool] = []
-    with (
-        pytest.raises(LedgerUnavailable, match=f"Cannot read the ledger {path}: odd."),
-        sqlite.failures(path, "read", lambda: closed.append(True)),
-    ):
-        raise sqlite3.OperationalError("odd")
-    assert closed

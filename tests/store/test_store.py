@@ -8,49 +8,24 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jcache import clock
 from jcache.entry import Entry
-from jcache.errors import CannotWrite, InvalidValue, LedgerUnavailable, Locked, UnknownKey
+from jcache.errors import InvalidValue, UnknownKey
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
-from jcache.store import files, listing, lru_index
-from jcache.store.eviction import everything, plan
-from jcache.store.ledger import Known, Ledger
+from jcache.store import listing
+from jcache.store.entry_writer import Outcome
+from jcache.store.ledger import Ledger
 from jcache.store.lookup import find_entry
-from jcache.store.pins import Pins
-from jcache.store.policy import Plan, Policy, Reason, Verdict
 from jcache.store.roots import create_root
-from jcache.store.store import Outcome, Store
-from tests.helpers.entries import DAY, HOLD_LOCK, NOW, add, digits, executable, files_of, key, process, recency_of, tree
-
-EXECUTABLES = Kind.EXECUTABLES
-
-
-@pytest.fixture
-def store(plain: Root) -> Iterator[Store]:
-    """A store without a bound over an empty JAX directory."""
-    with Store(plain, lock_timeout=5) as store:
-        yield store
-
-
-def bounded(root: Root, bound: int) -> Store:
-    return Store(root, max_bytes=bound, lock_timeout=60)
-
-
-def pin(root: Root, *keys: str) -> None:
-    with Store(root) as store:
-        store.pins.add((EXECUTABLES, k) for k in keys)
-
-
-def shelf(root: Root) -> dict[str, int]:
-    return files_of(root.directory(EXECUTABLES))
-
+from jcache.store.store import Store
+from tests.helpers.entries import DAY, NOW, add, digits, executable, files_of, key, process, recency_of
+from tests.helpers.stores import EXECUTABLES, bounded, pin, shelf
 
 # -- single entries
 
@@ -76,49 +51,6 @@ def test_what_is_put_is_got(tmp_path: Path, kind: Kind, plain: bool, bound: int 
     assert entry._replace(created_ns=0, recency_ns=0) == Entry(kind, key(1), 5, 0, 0, sidecar=True, seconds=2.5)
     known = Ledger(root.ledger).known(kind)[key(1)]
     assert (known.digest, known.bytes, known.origin) == (digest(b"12345"), 5, "test")
-
-
-def test_a_key_is_never_overwritten(store: Store) -> None:
-    """Equal keys mean equal programs: the entry that is there stays, and so does its recency."""
-    add(store.root.path, key(1), b"first", used_ns=NOW)
-    assert store.put(EXECUTABLES, key(1), b"second") is Outcome.PRESENT
-    assert bounded(store.root, 100).put(EXECUTABLES, key(1), b"second") is Outcome.PRESENT
-    assert (store.root.path / f"{key(1)}-cache").read_bytes() == b"first"
-    assert recency_of(store.root.path, key(1)) == NOW
-
-
-def test_an_entry_that_comes_during_a_put_stays(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the key is taken once a bounded put has the lock, the existing entry stays, and nothing of the new
-    one is left.
-    """
-    real = files.fill
-
-    def fill(temporary: str, data: bytes, *, directory: int) -> None:
-        monkeypatch.setattr(files, "fill", real)
-        with bounded(plain, 1000) as other:
-            assert other.put(EXECUTABLES, key(1), b"first") is Outcome.STORED
-        real(temporary, data, directory=directory)
-
-    monkeypatch.setattr(files, "fill", fill)
-    with bounded(plain, 1000) as store:
-        assert store.put(EXECUTABLES, key(1), b"second") is Outcome.PRESENT
-    assert (plain.path / f"{key(1)}-cache").read_bytes() == b"first"
-    assert not list(plain.path.glob(".jcache-tmp-*"))
-
-
-def test_an_eviction_during_an_unbounded_put_takes_no_sidecar(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a bounded process evicts the old entry during an unbounded put, the new entry still has its sidecar."""
-    real = os.replace
-
-    def replace(temporary: Path, path: Path) -> None:
-        path.with_name(f"{key(1)}-atime").unlink()
-        real(temporary, path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", replace)
-        assert store.put(EXECUTABLES, key(1), b"x") is Outcome.STORED
-    (entry,) = store.entries()
-    assert entry.sidecar
 
 
 def test_a_hit_is_a_use(store: Store) -> None:
@@ -163,68 +95,13 @@ def test_what_only_has_an_entrys_name(store: Store, beyond: Path, what: str, mon
         store.get(EXECUTABLES, key(1))
     assert store.put(EXECUTABLES, key(1), b"x") is Outcome.PRESENT
     assert store.entries() == []
-    assert store.adopt(EXECUTABLES) == store.touch(EXECUTABLES, [key(1)], NOW) == 0
+    assert store.maintenance.adopt(EXECUTABLES) == store.touch(EXECUTABLES, [key(1)], NOW) == 0
     assert bounded(store.root, 10).put(EXECUTABLES, key(2), b"x" * 10) is Outcome.STORED
     assert bounded(store.root, 10).put(EXECUTABLES, key(3), b"x" * 10) is Outcome.STORED
-    removal = store.remove([Entry(EXECUTABLES, key(1), 0, 0, 0, sidecar=False)])
+    removal = store.maintenance.remove([Entry(EXECUTABLES, key(1), 0, 0, 0, sidecar=False)])
     assert [f.reason for f in removal.failures] == ["not a regular file"]
     assert os.lstat(name).st_ino == before.st_ino
     assert os.listdir(store.root.path).count(name) == 1
-
-
-def test_a_root_that_cannot_be_written(beyond: Path) -> None:
-    """A put reports that the directory cannot be made."""
-    store = Store(Root(beyond / "precious", plain=False))
-    with pytest.raises(CannotWrite, match="Cannot store"):
-        store.put(EXECUTABLES, key(1), b"x")
-
-
-@pytest.mark.parametrize("bound", [None, 10**6])
-def test_a_full_disk(tmp_path: Path, bound: int | None) -> None:
-    """Data that do not fit are refused with the reason, nothing of them is left, and existing entries are complete."""
-    place = tmp_path / "small"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system is not allowed here")
-    try:
-        with Store(create_root(place / "root", plain=True), max_bytes=bound) as store:
-            assert store.put(EXECUTABLES, key(1), b"x" * 100_000) is Outcome.STORED
-            with pytest.raises(CannotWrite, match="no space left"):
-                store.put(EXECUTABLES, key(2), b"x" * 200_000)
-            assert shelf(store.root) == {key(1): 100_000}
-            assert not list(store.root.path.glob(".jcache-tmp-*"))
-            assert store.put(EXECUTABLES, key(3), b"x" * 10) is Outcome.STORED
-            assert store.remove(store.entries()).removed
-            assert store.put(EXECUTABLES, key(2), b"x" * 200_000) is Outcome.STORED
-    finally:
-        subprocess.run(["umount", place], check=True)
-
-
-def test_pruning_a_disk_that_has_room_for_no_file(tmp_path: Path) -> None:
-    """If no lock, ledger or pins can be made on a full disk, the first removals make room for them."""
-    place = tmp_path / "small"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=12", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system is not allowed here")
-    try:
-        root = Root(place / "root", plain=True)
-        for number in range(6):
-            add(root.path, key(number), 30_000, written_ns=NOW + number)
-        with pytest.raises(OSError, match="No space left"):  # noqa: PT012
-            for number in range(12):
-                (place / f"filler{number}").touch()
-        with pytest.raises(OSError, match="No space left"):
-            (place / "filler0").write_bytes(bytes(1 << 20))
-        with Store(root) as store:
-            decided = plan(store.entries(), Policy(keep_last=2), now_ns=NOW + DAY)
-            removal = store.execute(decided)
-        assert len(removal.removed) == 4 and not removal.failures
-        assert shelf(root) == {key(4): 30_000, key(5): 30_000}
-        assert (root.path / ".lockfile").exists()
-    finally:
-        subprocess.run(["umount", place], check=True)
 
 
 def test_touching(store: Store) -> None:
@@ -238,20 +115,6 @@ def test_touching(store: Store) -> None:
 
 
 # -- looking
-
-
-def test_entries_of_all_kinds(store: Store) -> None:
-    """Entries of all kinds are listed with pins and seconds; legacy entries only on request."""
-    for kind in Kind:
-        add(store.root.directory(kind), key(1), used_ns=NOW)
-    (store.root.path / digits(2)).write_bytes(executable())
-    store.ledger.record([Known(Kind.TRACES, key(1), seconds=4.0, pinned_ns=1)])
-    assert [(e.kind, e.seconds, e.pinned) for e in store.entries()] == [
-        (Kind.EXECUTABLES, None, False),
-        (Kind.TRACES, 4.0, True),
-        (Kind.GRAPHS, None, False),
-    ]
-    assert [e.key for e in store.entries([EXECUTABLES], legacy=True)] == [key(1), digits(2)]
 
 
 def test_finding(store: Store) -> None:
@@ -280,172 +143,6 @@ def test_a_key_that_begins_another(store: Store) -> None:
 
 
 # -- the bound
-
-
-def test_the_least_recently_used_make_room(plain: Root) -> None:
-    """A bounded put evicts exactly as many of the least recently used entries as it must."""
-    for i in range(10):
-        add(plain.path, key(i), 100, used_ns=NOW + i)
-    with bounded(plain, 1000) as store:
-        assert store.put(EXECUTABLES, key(50), b"x" * 100) is Outcome.STORED
-        assert shelf(plain).keys() == {key(i) for i in (*range(1, 10), 50)}
-        assert store.put(EXECUTABLES, key(51), b"x" * 101) is Outcome.STORED
-        assert shelf(plain).keys() == {key(i) for i in (*range(3, 10), 50, 51)}
-    assert sorted(p.name[:-6] for p in plain.path.glob("*-atime")) == sorted(shelf(plain))
-
-
-def test_what_is_larger_than_the_bound_is_not_stored(plain: Root) -> None:
-    """An entry larger than the bound is not stored, and nothing is evicted for it."""
-    add(plain.path, key(1), 100, used_ns=NOW)
-    store = bounded(plain, 100)
-    assert store.put(EXECUTABLES, key(2), b"x" * 101) is Outcome.TOO_LARGE
-    assert shelf(plain) == {key(1): 100}
-    assert store.put(EXECUTABLES, key(2), b"x" * 100) is Outcome.STORED
-    assert shelf(plain) == {key(2): 100}
-
-
-def test_pinned_entries_are_not_evicted(plain: Root) -> None:
-    """If pinned entries leave no room, the entry is not stored, nothing is evicted, and the bound holds."""
-    for i in range(4):
-        add(plain.path, key(i), 100, used_ns=NOW + i)
-    pin(plain, key(0), key(1))
-    with bounded(plain, 400) as store:
-        assert store.put(EXECUTABLES, key(5), b"x" * 150) is Outcome.STORED
-        assert shelf(plain).keys() == {key(0), key(1), key(5)}
-        assert store.put(EXECUTABLES, key(6), b"x" * 201) is Outcome.TOO_LARGE
-        assert shelf(plain).keys() == {key(0), key(1), key(5)}
-        store.pins.remove([(EXECUTABLES, key(0))])
-        assert store.put(EXECUTABLES, key(6), b"x" * 201) is Outcome.STORED
-        assert shelf(plain).keys() == {key(1), key(6)}
-    assert not list(plain.path.glob(".jcache-tmp-*"))
-
-
-def test_a_bound_over_an_unbounded_cache(plain: Root) -> None:
-    """The first bounded put gives every entry the sidecar that JAX expects, with the file's own time."""
-    for i in range(5):
-        add(plain.path, key(i), 100, written_ns=NOW + i)
-    with bounded(plain, 300) as store:
-        store.put(EXECUTABLES, key(9), b"x" * 100)
-    assert shelf(plain).keys() == {key(3), key(4), key(9)}
-    assert recency_of(plain.path, key(3)) == NOW + 3
-
-
-def test_what_is_evicted_is_forgotten(plain: Root) -> None:
-    """The ledger keeps no digest of an entry that is gone: another one under its key has other bytes."""
-    with bounded(plain, 100) as store:
-        for data in (b"1" * 100, b"2" * 100):
-            store.put(EXECUTABLES, key(1), data)
-            store.put(EXECUTABLES, key(2), data)
-        store.put(EXECUTABLES, key(1), b"3" * 100)
-    assert {k: v.digest for k, v in Ledger(plain.ledger).known(EXECUTABLES).items()} == {key(1): digest(b"3" * 100)}
-
-
-class Scans:
-    """How often a directory was read."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        for name in ("listdir", "scandir"):
-            monkeypatch.setattr(os, name, self._counting(getattr(os, name)))
-
-    def _counting(self, real: object) -> object:
-        def counting(*arguments: object) -> object:
-            self.count += 1
-            return real(*arguments)  # type: ignore[operator]
-
-        return counting
-
-
-@pytest.mark.parametrize("bound", [10**9, 2000], ids=["below the bound", "evicting"])
-def test_a_bounded_put_reads_the_directory_once(plain: Root, bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While no other process changes the directory, only the first bounded put reads it, whatever this process hits."""
-    for i in range(20):
-        add(plain.path, key(i), 100, used_ns=NOW + i)
-    with bounded(plain, bound) as store:
-        scans = Scans(monkeypatch)
-        store.put(EXECUTABLES, key(100), b"x" * 100)
-        assert scans.count == 1
-        for i in range(101, 140):
-            assert store.put(EXECUTABLES, key(i), b"x" * 100) is Outcome.STORED
-            assert store.put(EXECUTABLES, key(i), b"x" * 100) is Outcome.PRESENT
-            assert store.get(EXECUTABLES, key(i)) is not None
-            assert store.get(EXECUTABLES, key(999)) is None
-        assert scans.count == 1
-    assert sum(shelf(plain).values()) == min(bound, 6000)
-
-
-def test_a_bounded_put_reads_a_directory_that_others_changed(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry that another process added or removed counts at the next bounded put."""
-    store = bounded(plain, 1000)
-    store.put(EXECUTABLES, key(1), b"x" * 100)
-    scans = Scans(monkeypatch)
-    for i in range(2, 9):
-        add(plain.path, key(i), 100, used_ns=time.time_ns())  # within a tick of the clock of our own change
-        assert store.put(EXECUTABLES, key(100 + i), b"x" * 10) is Outcome.STORED
-        assert scans.count == i - 1
-    (plain.path / f"{key(1)}-cache").unlink()
-    assert store.put(EXECUTABLES, key(200), b"x" * 200) is Outcome.STORED
-    assert shelf(plain).keys() == {key(i) for i in (*range(2, 9), *range(102, 109), 200)}
-
-
-def test_where_the_directorys_time_is_not_ours_to_set(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the directory's time cannot be set, the directory is read again after a minute."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "utime", refuse)
-    store = bounded(plain, 1000)
-    store.put(EXECUTABLES, key(1), b"x" * 100)
-    scans = Scans(monkeypatch)
-    store.put(EXECUTABLES, key(2), b"x" * 100)
-    assert scans.count == 0
-    later = clock.monotonic() + lru_index.REREAD_AFTER_S
-    monkeypatch.setattr(clock, "monotonic", lambda: later)
-    store.put(EXECUTABLES, key(3), b"x" * 100)
-    assert scans.count == 1
-
-
-def test_recencies_that_others_move_are_respected(plain: Root) -> None:
-    """A hit by another process changes a sidecar and not the directory; the entry is then no victim."""
-    for i in range(5):
-        add(plain.path, key(i), 100, used_ns=NOW + i)
-    store = bounded(plain, 600)
-    store.put(EXECUTABLES, key(10), b"x" * 100)
-    for i in (0, 2):
-        (plain.path / f"{key(i)}-atime").write_bytes(time.time_ns().to_bytes(8, "little"))
-    store.put(EXECUTABLES, key(11), b"x" * 300)
-    assert shelf(plain).keys() == {key(0), key(2), key(11)} | {key(10)}
-
-
-def test_a_victim_that_cannot_be_removed(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The put fails with the reason, and the next one looks at the directory afresh."""
-    for i in range(3):
-        add(plain.path, key(i), 100, used_ns=NOW + i)
-    store = bounded(plain, 300)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "unlink", lambda *_, **__: (_ for _ in ()).throw(PermissionError(1, "no")))
-        patch.setattr(Path, "unlink", lambda *_, **__: None)
-        with pytest.raises(CannotWrite, match="not permitted"):
-            store.put(EXECUTABLES, key(9), b"x" * 100)
-    assert shelf(plain).keys() == {key(0), key(1), key(2)}
-    assert store.put(EXECUTABLES, key(9), b"x" * 100) is Outcome.STORED
-    assert shelf(plain).keys() == {key(1), key(2), key(9)}
-
-
-def test_a_held_lock_stops_a_bounded_put(plain: Root) -> None:
-    """A held lock makes a bounded put raise `Locked`, and nothing of the entry is left."""
-    with process(HOLD_LOCK, plain.path):
-        store = Store(plain, max_bytes=1000, lock_timeout=0.05)
-        with pytest.raises(Locked):
-            store.put(EXECUTABLES, key(1), b"x")
-        assert os.listdir(plain.path) == [".lockfile"]
-
-
-def test_an_unbounded_put_takes_no_lock(plain: Root) -> None:
-    """An unbounded put takes no lock, as in JAX."""
-    with process(HOLD_LOCK, plain.path):
-        assert Store(plain, lock_timeout=0).put(EXECUTABLES, key(1), b"x") is Outcome.STORED
 
 
 def test_a_lost_ledger_hinders_no_entry(plain: Root) -> None:
@@ -584,243 +281,6 @@ def test_a_crowd(plain: Root, chance: random.Random, crowd: list[str]) -> None:
     assert not list(plain.path.glob(".jcache-tmp-*"))
 
 
-# -- many entries
-
-
-def test_executing_a_plan(plain: Root, beyond: Path) -> None:
-    """Executing a plan removes its victims with sidecars, returns the exact bytes, and leaves nothing to plan."""
-    for i in range(6):
-        add(plain.path, key(i), 100 + i, used_ns=NOW + i)
-    (plain.path / digits(7)).write_bytes(executable())
-    (plain.path / "notes.txt").write_text("mine")
-    with Store(plain) as store:
-        store.ledger.record(Known(EXECUTABLES, key(i), seconds=1.0) for i in range(6))
-        decided = plan(store.entries(legacy=True), Policy(max_entries=2, legacy=True), now_ns=NOW + DAY)
-        before = sum(p.stat().st_size for p in plain.path.iterdir() if p.is_file())
-        removal = store.execute(decided)
-        after = sum(p.stat().st_size for p in plain.path.iterdir() if p.is_file())
-        assert sorted(e.key for e in removal.removed) == sorted([*(key(i) for i in range(4)), digits(7)])
-        assert removal.bytes == before - after == 100 + 101 + 102 + 103 + 4 * 8 + len(executable())
-        assert not removal.kept + removal.gone + removal.failures
-        assert not plan(store.entries(legacy=True), Policy(max_entries=2, legacy=True), now_ns=NOW + DAY).victims
-        assert store.ledger.known(EXECUTABLES).keys() == {key(4), key(5)}
-    assert sorted(p.name for p in plain.path.iterdir()) == sorted(
-        [".jcache", ".lockfile", "notes.txt", *(f"{key(i)}{suffix}" for i in (4, 5) for suffix in ("-cache", "-atime"))]
-    )
-
-
-def test_what_others_did_since_the_plan(plain: Root) -> None:
-    """Victims that were used or pinned after the plan stay; those that are gone are no failure and free nothing."""
-    for i in range(5):
-        add(plain.path, key(i), 100, used_ns=NOW + i)
-    with Store(plain) as store:
-        decided = plan(store.entries(), Policy(max_entries=0), now_ns=NOW + DAY)
-        (plain.path / f"{key(0)}-cache").unlink()
-        store.get(EXECUTABLES, key(1))
-        pin(plain, key(2))
-        removal = store.execute(decided)
-    assert [e.key for e in removal.removed] == [key(3), key(4)]
-    assert [e.key for e in removal.gone] == [key(0)]
-    assert [(v.entry.key, v.reason) for v in removal.kept] == [
-        (key(1), Reason.USED_MEANWHILE),
-        (key(2), Reason.PINNED),
-    ]
-    assert removal.bytes == 2 * 108
-    assert shelf(plain).keys() == {key(1), key(2)}
-
-
-def test_what_names_others_goes_first(plain: Root) -> None:
-    """Traces go before executables, so that a killed process leaves no trace without its executable."""
-    gone: list[Kind] = []
-
-    def progress(victims: Sequence[Verdict]) -> Iterator[Verdict]:
-        for verdict in victims:
-            gone.append(verdict.entry.kind)
-            yield verdict
-
-    for kind in Kind:
-        add(plain.directory(kind), key(1))
-    with Store(plain) as store:
-        store.execute(everything(store.entries()), progress=progress)
-    assert gone == [Kind.TRACES, EXECUTABLES, Kind.GRAPHS]
-
-
-def test_a_held_lock_stops_a_plan(plain: Root) -> None:
-    """Without the directory's lock, nothing is removed."""
-    add(plain.path, key(1), used_ns=NOW)
-    with process(HOLD_LOCK, plain.path), Store(plain, lock_timeout=0.05) as store:
-        with pytest.raises(Locked):
-            store.execute(everything(store.entries()))
-        assert shelf(plain).keys() == {key(1)}
-
-
-def test_clearing_does_not_ask_for_use(plain: Root) -> None:
-    """Clearing removes entries that were used since the plan, but not those that were pinned since."""
-    for i in range(3):
-        add(plain.path, key(i), 100, used_ns=NOW)
-    with Store(plain) as store:
-        decided = everything(store.entries())
-        store.get(EXECUTABLES, key(1))
-        pin(plain, key(2))
-        store.execute(decided)
-    assert shelf(plain).keys() == {key(2)}
-
-
-def test_a_pinned_entry_can_be_removed_by_name(plain: Root) -> None:
-    """`remove` removes pinned entries; only prune and clear spare them."""
-    add(plain.path, key(1))
-    pin(plain, key(1))
-    with Store(plain) as store:
-        assert store.remove(store.entries()).removed
-        assert store.ledger.pins() == set()
-
-
-def test_pins_that_cannot_be_known(plain: Root) -> None:
-    """While a later jcache may have pinned entries, nothing is removed."""
-    import sqlite3
-
-    add(plain.path, key(1))
-    Ledger(plain.ledger).record([Known(EXECUTABLES, key(1), pinned_ns=1)])
-    database = sqlite3.connect(plain.ledger)
-    database.execute("PRAGMA user_version = 99")
-    database.close()
-    with Store(plain) as store:
-        with pytest.raises(LedgerUnavailable, match="newer jcache"):
-            store.execute(everything(store.entries()))
-        assert shelf(plain).keys() == {key(1)}
-
-
-def test_pins_in_a_busy_ledger(plain: Root) -> None:
-    """Pins in a ledger that another process locks are still known."""
-    from tests.store.test_sqlite import HOLD
-
-    for i in range(2):
-        add(plain.path, key(i))
-    Ledger(plain.ledger).record([Known(EXECUTABLES, key(1), pinned_ns=1)])
-    store = Store(plain)
-    store.ledger = Ledger(plain.ledger, busy_timeout=0.05)
-    store.pins = Pins(plain, store.ledger)
-    with process(HOLD, plain.ledger):
-        decided = everything(store.entries())
-        assert [v.reason for v in decided.kept] == [Reason.PINNED]
-        assert len(store.execute(decided).removed) == 1
-        assert "locked" in store.notices[0]
-    assert shelf(plain).keys() == {key(1)}
-    store.close()
-
-
-def test_a_plan_for_an_absent_directory(native: Root) -> None:
-    """A directory that has been removed since the plan is not made again."""
-    (native.path / "executables").rmdir()
-    with Store(native) as store:
-        assert store.execute(Plan()).removed == []
-        assert store.entries() == []
-        with pytest.raises(CannotWrite, match="is not there"):
-            store.execute(Plan((Verdict(Entry(EXECUTABLES, key(1), 1, 1, 1, sidecar=False), Reason.CLEARED),)))
-    assert not (native.path / "executables").exists()
-
-
-def test_a_directory_that_is_a_link_is_not_followed(plain: Root, beyond: Path, tmp_path: Path) -> None:
-    """If traces-v1 is a link, its target is no part of the root."""
-    elsewhere = tmp_path / "elsewhere"
-    add(elsewhere, key(1))
-    before = tree(elsewhere)
-    add(plain.path, key(2))
-    (plain.path / "traces-v1").symlink_to(elsewhere)
-    with Store(plain) as store:
-        assert [e.key for e in store.entries()] == [key(2)]
-        store.execute(everything(store.entries()))
-        store.adopt(Kind.TRACES)
-    assert tree(elsewhere) == before
-
-
-def test_what_is_kept_gets_its_sidecar(plain: Root) -> None:
-    """After a plan was executed, a bounded JAX <= 0.11.1 works."""
-    for i in range(4):
-        add(plain.path, key(i), written_ns=NOW + i)
-    with Store(plain) as store:
-        removal = store.execute(plan(store.entries(), Policy(max_entries=3), now_ns=NOW))
-        assert removal.adopted == 3
-        assert store.execute(plan(store.entries(), Policy(max_entries=3), now_ns=NOW)).adopted == 0
-    assert [recency_of(plain.path, key(i)) for i in (1, 2, 3)] == [NOW + i for i in (1, 2, 3)]
-
-
-def test_adopting(plain: Root) -> None:
-    """Missing sidecars are made from the files' own times, others are left as they are, damaged or not."""
-    add(plain.path, key(1), written_ns=NOW)
-    add(plain.path, key(2), written_ns=NOW, used_ns=NOW + 5)
-    add(plain.path, key(3), written_ns=NOW)
-    (plain.path / f"{key(3)}-atime").write_bytes(b"?")
-    path = add(plain.path, key(4))
-    os.utime(path, ns=(-5, -5))
-    with Store(plain) as store:
-        assert store.adopt(EXECUTABLES) == 2
-        assert store.adopt(EXECUTABLES) == store.adopt(Kind.TRACES) == 0
-    assert [recency_of(plain.path, key(i)) for i in (1, 2, 4)] == [NOW, NOW + 5, 0]
-    assert (plain.path / f"{key(3)}-atime").read_bytes() == b"?"
-
-
-def test_a_sidecar_that_comes_during_adopting_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sidecar that a bounded JAX wrote during the adopting keeps its later time."""
-    add(store.root.path, key(1), written_ns=NOW)
-    real = store.in_batches
-
-    def in_batches(kind: Kind, steps: Iterator[None]) -> None:
-        add(store.root.path, key(1), written_ns=NOW, used_ns=NOW + DAY)
-        real(kind, steps)
-
-    monkeypatch.setattr(store, "in_batches", in_batches)
-    assert store.adopt(EXECUTABLES) == 0
-    assert recency_of(store.root.path, key(1)) == NOW + DAY
-
-
-def test_adopting_records_what_is_final(store: Store) -> None:
-    """The digest of an adopted entry is recorded, but not of one that may still be being written."""
-    add(store.root.path, key(1), written_ns=time.time_ns() - DAY)
-    add(store.root.path, key(2))
-    assert store.adopt(EXECUTABLES) == 2
-    store.flush()
-    known = store.ledger.known(EXECUTABLES)
-    assert {a_key: about.digest for a_key, about in known.items()} == {key(1): digest(b"x" * 100)}
-
-
-@pytest.mark.jax
-def test_a_bounded_jax_goes_on_after_adopting(plain: Root) -> None:
-    """Over an unbounded cache, every bounded put of JAX <= 0.11.1 fails; after adopting, none does."""
-    import jax
-    from jax._src.lru_cache import LRUCache
-
-    for i in range(5):
-        add(plain.path, key(i), 100, written_ns=NOW + i)
-    theirs = LRUCache(str(plain.path), max_size=500)
-    if tuple(map(int, jax.__version__.split(".")[:3])) < (0, 11, 2):
-        with pytest.raises(FileNotFoundError):
-            theirs.put(key(9), b"x" * 100)
-    with Store(plain) as store:
-        assert store.adopt(EXECUTABLES) == 5
-    theirs.put(key(9), b"x" * 100)
-    assert shelf(plain).keys() == {key(i) for i in (1, 2, 3, 4, 9)}
-
-
-def test_xla_s_sub_caches(plain: Root, beyond: Path) -> None:
-    """Both sub-caches are removed with everything in them, links as links; a link in their place stays."""
-    autotune = plain.path / "xla_gpu_per_fusion_autotune_cache_dir"
-    (autotune / "a").mkdir(parents=True)
-    (autotune / "a" / "b.pb").write_bytes(b"12345")
-    (autotune / "link").symlink_to(beyond)
-    (plain.path / "xla_gpu_kernel_cache_file").write_bytes(b"123")
-    add(plain.path, key(1))
-    with Store(plain) as store:
-        assert store.remove_xla() == 8 + len(str(beyond))
-        assert sorted(p.name for p in plain.path.iterdir()) == [".jcache", ".lockfile", f"{key(1)}-cache"]
-        autotune.symlink_to(beyond)
-        assert store.remove_xla() == 0
-        autotune.unlink()
-        (plain.path / ".lockfile").unlink()
-        assert store.remove_xla() == 0
-    assert sorted(p.name for p in plain.path.iterdir()) == [".jcache", f"{key(1)}-cache"]
-
-
 # -- crashes
 
 
@@ -845,8 +305,8 @@ while True:
         for path in root.path.glob("*-atime"):
             if chance.random() < 0.1:
                 path.unlink(missing_ok=True)
-        store.adopt(Kind.EXECUTABLES)
-        store.execute(plan(store.entries(), Policy(max_entries=chance.randrange(20, 60)), now_ns=0))
+        store.maintenance.adopt(Kind.EXECUTABLES)
+        store.maintenance.execute(plan(store.entries(), Policy(max_entries=chance.randrange(20, 60)), now_ns=0))
 """
 
 
@@ -867,11 +327,11 @@ def test_crashes(plain: Root, chance: random.Random) -> None:
             assert (plain.path / f"{a_key}-cache").read_bytes() == b"%064x" % number * (number % 50 + 1)
         assert shelf(plain).keys() >= set(pinned)
         with Store(plain, lock_timeout=0) as store:
-            store.adopt(EXECUTABLES)
+            store.maintenance.adopt(EXECUTABLES)
             assert {e.key for e in store.entries() if e.pinned} == set(pinned)
             assert not store.notices
             assert store.put(EXECUTABLES, key(1), b"x") in (Outcome.STORED, Outcome.PRESENT)
-            store.remove([find_entry(store, key(1))])
+            store.maintenance.remove([find_entry(store, key(1))])
 
 
 def test_a_store_of_many_entries(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:

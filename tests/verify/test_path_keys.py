@@ -7,7 +7,9 @@ import pytest
 
 from jcache.jax_internals.path_keys import in_keys
 from jcache.layout import Kind, Root
-from jcache.store.ledger import Content, Known
+from jcache.store import ledger_contents
+from jcache.store.ledger import Known
+from jcache.store.ledger_contents import Content
 from jcache.store.store import Store
 from jcache.verify.path_key_sentences import describe_portable_keys
 from jcache.verify.path_keys import (
@@ -68,7 +70,7 @@ def filled(root: Root, origin: str | None = None) -> Store:
         add(root.path, key(number), executable())
     known = [Known(Kind.EXECUTABLES, key(n), digits(n), 10, origin=origin, jaxlib="0.10.2") for n in range(2)]
     store.ledger.record(known)
-    store.ledger.record_contents(Content(digits(n), "zstd", 1, maker_text(MAKER)) for n in range(2))
+    ledger_contents.record_contents(store.ledger, [Content(digits(n), "zstd", 1, maker_text(MAKER)) for n in range(2)])
     return store
 
 
@@ -78,10 +80,14 @@ def test_what_the_ledger_knows(plain: Root, tmp_path: Path) -> None:
         assert find_misplaced(store, store.listing(Kind.EXECUTABLES)) == MisplacedExecutables({OLD: 2}, 2)
         (plain.path / f"{key(0)}-cache").unlink()
         assert find_misplaced(store, store.listing(Kind.EXECUTABLES)) == MisplacedExecutables({OLD: 1}, 1)
-        store.ledger.record_contents([Content(digits(1), "zstd", 1, maker_text(MAKER | {"cache_path": str(tmp_path)}))])
+        ledger_contents.record_contents(
+            store.ledger, [Content(digits(1), "zstd", 1, maker_text(MAKER | {"cache_path": str(tmp_path)}))]
+        )
         leading = tmp_path / "leads there"
         leading.symlink_to(plain.path)
-        store.ledger.record_contents([Content(digits(1), "zstd", 1, maker_text(MAKER | {"cache_path": str(leading)}))])
+        ledger_contents.record_contents(
+            store.ledger, [Content(digits(1), "zstd", 1, maker_text(MAKER | {"cache_path": str(leading)}))]
+        )
         assert not find_misplaced(store, store.listing(Kind.EXECUTABLES)).directories
 
 
@@ -121,7 +127,7 @@ def test_a_relative_path(plain: Root, tmp_path: Path, monkeypatch: pytest.Monkey
     name = os.path.relpath(plain.path, tmp_path)
     with filled(plain) as store:
         told = maker_text(MAKER | {"cache_path": name})
-        store.ledger.record_contents([Content(digits(number), "zstd", 1, told) for number in (0, 1)])
+        ledger_contents.record_contents(store.ledger, [Content(digits(number), "zstd", 1, told) for number in (0, 1)])
         monkeypatch.chdir(tmp_path)
         assert not find_misplaced(store, store.listing(Kind.EXECUTABLES)).directories
         monkeypatch.chdir("/")

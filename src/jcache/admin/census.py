@@ -193,10 +193,10 @@ def take_census(store: Store, environment: Mapping[str, str], *, sample: int = 1
         CannotWrite: a directory of the root cannot be read.
     """
     listings = {kind: store.listing(kind) for kind in Kind}
-    pins = store.softly(store.pins.known)
+    pins = store.queue.attempt(store.pins.known)
     found, faults = for_program(store.root, environment)
     for fault in faults:
-        store.notice(fault)
+        store.queue.notice(fault)
     cap = found.value("max_size") if store.root.layout.follows_jax else None
     verified = last_verification.read(store.root)
     kinds = {kind: _count(listing, pins, cap, verified) for kind, listing in listings.items()}

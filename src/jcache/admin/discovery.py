@@ -13,7 +13,7 @@ from jcache.admin.census import Census, take_census
 from jcache.configuration.files import for_program
 from jcache.errors import JcacheError, NoCacheHere
 from jcache.runs.stored_reports import read_reports
-from jcache.store.files import tree_size
+from jcache.store.file_tree import tree_size
 from jcache.store.foreign import adapters
 from jcache.store.locking import timeout_in
 from jcache.store.roots import VARIABLES, choose_path, open_root
@@ -94,7 +94,7 @@ def _used_by_runs(cache: FoundCache, timeout: float) -> list[str]:
     if cache.census is None:
         return []
     with Store(cache.census.root, lock_timeout=timeout) as store:
-        reports = read_reports(store.softly(store.ledger.runs) or ())
+        reports = read_reports(store.queue.attempt(store.ledger.runs) or ())
     used = {program.get("directory") for report in reports for program in report.get("programs", [])}
     return sorted(path for path in used if isinstance(path, str) and os.path.isabs(path))
 

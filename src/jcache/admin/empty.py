@@ -21,7 +21,7 @@ def explain_empty(store: Store) -> str:
     Args:
         store: store of a root without executables.
     """
-    reports = read_reports((store.softly(store.ledger.runs) or [])[-1:])
+    reports = read_reports((store.queue.attempt(store.ledger.runs) or [])[-1:])
     seconds, run = f"{JAX_DEFAULTS[_OPTION]:g} s", command("run", store.root.path, "-- CMD")
     told = f": {_count(reports[-1])}" if reports else ""
     return (

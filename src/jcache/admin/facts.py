@@ -9,7 +9,7 @@ from jcache.errors import DamagedEntry
 from jcache.layout import Kind
 from jcache.store import files
 from jcache.store.ledger import Known
-from jcache.store.maintenance import Progress
+from jcache.store.progress import Progress
 from jcache.store.store import Store
 
 _Name = tuple[Kind, str]
@@ -50,7 +50,7 @@ class FactBook:
 
     def _read_ledger(self, kind: Kind, keys: Sequence[str]) -> None:
         ledger = self._store.ledger
-        known = self._store.softly(lambda: ledger.known(kind, keys if len(keys) <= _FEW else None))
+        known = self._store.queue.attempt(lambda: ledger.known(kind, keys if len(keys) <= _FEW else None))
         if known is None:
             return  # the ledger cannot be read: nothing is known, not even that there were no hits
         for key in keys:

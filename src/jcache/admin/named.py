@@ -14,8 +14,8 @@ from jcache.errors import UnknownKey
 from jcache.layout import Kind
 from jcache.store.eviction import chosen
 from jcache.store.lookup import KeyFinder, only_entry
-from jcache.store.maintenance import Progress
 from jcache.store.policy import Plan, Reason
+from jcache.store.progress import Progress
 from jcache.store.store import Store
 
 

@@ -8,8 +8,9 @@ from typing import Final
 
 from jcache.entry import Neighbour
 from jcache.layout import ENTRY_SUFFIX, Member, Root, member
-from jcache.store.files import RECENCY_BYTES, tree_size
+from jcache.store.file_tree import tree_size
 from jcache.store.listing import Listing
+from jcache.store.sidecar import RECENCY_BYTES
 
 _NAMES_SHOWN: Final = 20
 

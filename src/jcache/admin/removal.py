@@ -15,8 +15,8 @@ from jcache.layout import Kind, Root
 from jcache.store.eviction import everything, plan
 from jcache.store.files import refusal
 from jcache.store.links import NO_LINKS, Links, Name, exact_name
-from jcache.store.maintenance import Progress
 from jcache.store.policy import Order, Plan, Policy, Reason, Verdict
+from jcache.store.progress import Progress
 from jcache.store.removal import Removed, foresee, xla_size
 from jcache.store.store import Store
 from jcache.text import command
@@ -81,8 +81,8 @@ def plan_prune(
         free = shutil.disk_usage(store.root.path).free
     decided = plan(entries, policy, now_ns=clock.now_ns(), free_bytes=free, links=links, kinds=kinds, only=only)
     if (policy.bounded or policy.keep_last is not None) and (unknown := [e.kind for e in entries if e.unknown]):
-        why = store.why_unknown(unknown)
-        store.notice(
+        why = store.catalog.why_unknown(unknown)
+        store.queue.notice(
             f"The last use of {len(unknown):,} of {len(entries):,} entries is unknown, and counted from writing: "
             f"{why}. jcache run and jcache.enable() record uses from now on."
         )
@@ -173,8 +173,8 @@ def execute(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Pro
     """
     if dry_run and plan.victims:
         store.pins.known(sure=True)  # raises, as a real run would, if the pins are unknown
-    removal = foresee(plan) if dry_run else store.execute(plan, progress=progress)
-    xla_bytes = (xla_size(store.root) if dry_run else store.remove_xla()) if xla else 0
+    removal = foresee(plan) if dry_run else store.maintenance.execute(plan, progress=progress)
+    xla_bytes = (xla_size(store.root) if dry_run else store.maintenance.remove_xla()) if xla else 0
     gone = {(entry.kind, entry.key) for entry in removal.removed}
     return Removed(
         root=store.root,

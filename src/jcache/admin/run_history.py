@@ -188,7 +188,7 @@ def by_function(reports: Sequence[Report], store: Store) -> list[Usage]:
         store: store of the root, whose ledger knows how long executables took to build.
     """
     keys = sorted({one["key"] for report in reports for one in report.get("programs", ()) if one.get("key")})
-    known: Mapping[str, Known] = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
+    known: Mapping[str, Known] = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
 
     def build_seconds(key: str | None) -> float | None:
         return known[key].seconds if key is not None and key in known else None

@@ -4,6 +4,8 @@ In large directories, an order by size or time with a limit works on columns, wi
 seconds are read from the entries only if the selection or the command needs them.
 """
 
+from __future__ import annotations
+
 import heapq
 from array import array
 from collections.abc import Iterator, Sequence
@@ -21,7 +23,7 @@ from jcache.layout import Kind
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.listing import Listing
-from jcache.store.maintenance import Progress
+from jcache.store.progress import Progress
 from jcache.store.store import Store, header_at
 
 _MIN_RECORDED: Final = 1000
@@ -79,7 +81,7 @@ def select(
         some = list(_candidates(listing, selection))
         if listing.accessed_ns is not None:
             some = list(map(listing.looked_at, some))
-        found += store.enrich(kind, some)
+        found += store.catalog.enrich(kind, some)
     found = matching(store, found, selection.filters, now, facts, progress)
     timed = any(one.field.source is Source.HEADER for one in selection.filters)
     if selection.sort.field.source is Source.HEADER and not timed:
@@ -125,7 +127,7 @@ def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress[Entr
         return list(entries)
     read = {(e.kind, e.key): s for e in progress(unknown) if (s := _read_seconds(store, e)) is not None}
     if len(read) >= _MIN_RECORDED:
-        store.softly(lambda: store.ledger.record(Known(kind, key, seconds=s) for (kind, key), s in read.items()))
+        store.queue.attempt(lambda: store.ledger.record(Known(kind, key, seconds=s) for (kind, key), s in read.items()))
     return [e if e.seconds is not None else e._replace(seconds=read.get((e.kind, e.key))) for e in entries]
 
 

@@ -122,8 +122,7 @@ class Message:
                 if tag & 5:  # neither VARINT nor BYTES
                     position = start + _fixed_size(tag & 7, start)
                     continue
-                value = data[start]
-                position = start + 1
+                value, position = data[start], start + 1
                 if value > 0x7F:
                     second = data[position]
                     if second < 0x80:

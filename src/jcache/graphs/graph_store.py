@@ -37,7 +37,7 @@ from jcache.runtime.sealed_store import (
 )
 from jcache.runtime.warn import warn_once
 from jcache.store.economics import Economics, Spent
-from jcache.store.store import Outcome
+from jcache.store.entry_writer import Outcome
 
 _MOST_NOT_KEPT: Final = 10_000
 _EXPLAINING_S: Final = 1.0  # that a process spends at most with finding out why graphs were missed

@@ -174,11 +174,11 @@ def record_run(store: Store, report: RunReport, *, subcommand: str = "run", is_p
     news = ledger_news(
         programs_here, lambda key, program: _record_of(store.root, key, program, report, is_portable=is_portable)
     )
-    store.softly(lambda: store.ledger.record(news))
-    store.softly(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
+    store.queue.attempt(lambda: store.ledger.record(news))
+    store.queue.attempt(lambda: store.ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json())))
     if has_lock(store.root, Kind.EXECUTABLES):  # a bounded JAX shares the directory, and needs sidecars
         try:
-            store.adopt(Kind.EXECUTABLES)
+            store.maintenance.adopt(Kind.EXECUTABLES)
         except JcacheError as error:
             report = report._replace(notices=(*report.notices, str(error)))
     return report

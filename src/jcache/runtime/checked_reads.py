@@ -100,7 +100,7 @@ class CheckedReads:
             damaged entry that cannot be moved, nor any after the timeout.
         """
         until = clock.monotonic() + timeout_s
-        for entry in self._queue.store.entries([EXECUTABLES]):
+        for entry in self._queue.store.entries(EXECUTABLES):
             if clock.monotonic() >= until:
                 return False
             if self.get(entry.key, as_use=False) is None and os.path.lexists(

@@ -15,21 +15,22 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, JcacheError
 from jcache.forking import TellInChild
 from jcache.frozen import Frozen
 from jcache.jax_internals import speculation
-from jcache.layout import Root, storable
+from jcache.layout import Root
 from jcache.runtime.events import CacheEvent, EventKind, Refusal, refusal_of
 from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.threads_ledger import ThreadsLedger
 from jcache.runtime.verified_read import EXECUTABLES, VerifiedEntry, VerifiedReader, build_seconds
 from jcache.runtime.warn import WarnOnce, warn_outside
 from jcache.runtime.write_queue import WriteQueue
+from jcache.store.cache_rules import JCACHE_RULES, CacheRules
+from jcache.store.entry_writer import Outcome
 from jcache.store.locking import DEFAULT_TIMEOUT
-from jcache.store.store import Outcome
 
 if TYPE_CHECKING:
     from jcache.findings import Finding
@@ -56,14 +57,11 @@ class ExecutableCache:
             ``jax_raise_persistent_cache_errors`` demands.
         known_refusals: refusals of the root that the user knows of already.
         platforms: returns JAX's platforms in this process; None if they are not known.
-        always_recency: whether a use is recorded without a bound, too, so that `jcache prune` knows of it.
+        rules: the rules of the cache.
 
     Raises:
-        InvalidValue: ``max_size`` is below -1.
+        InvalidValue: ``max_size`` is below what the rules allow.
     """
-
-    _store: ClassVar[type[ProgramStore]] = ProgramStore
-    _min_bound: ClassVar[int | None] = -1
 
     def __init__(
         self,
@@ -76,15 +74,15 @@ class ExecutableCache:
         warn: Callable[[str], None] = warn_outside,
         on_event: Callable[[CacheEvent], None] | None = None,
         lock_timeout: float = DEFAULT_TIMEOUT,
-        always_recency: bool = True,
         path_keys: Mapping[str, str] = Frozen({}),
         raises: Callable[[], bool] = lambda: False,
         known_refusals: Collection[Refusal] = (),
         platforms: GetPlatforms = lambda: None,
+        rules: CacheRules = JCACHE_RULES,
     ) -> None:
         self._get_bound = max_size if callable(max_size) else None
         max_size = max_size() if callable(max_size) else max_size
-        if self._min_bound is not None and max_size < self._min_bound:
+        if rules.least_size is not None and max_size < rules.least_size:
             raise InvalidValue(f"{max_size} is no bound: give bytes, 0 to store nothing, or -1 for no bound.")
         self.root = root
         self.path = self._path = root.directory(EXECUTABLES)
@@ -96,9 +94,10 @@ class ExecutableCache:
         self._on_event = on_event
         self._path_keys = path_keys
         self._raises = raises
+        self._name = rules.stored_as
         self._warn_once = WarnOnce(warn, {(refusal, root.path) for refusal in known_refusals})
         bound = max_size if self.eviction_enabled else None
-        make = partial(self._store, root, max_bytes=bound, lock_timeout=lock_timeout, always_recency=always_recency)
+        make = partial(ProgramStore, root, max_bytes=bound, lock_timeout=lock_timeout, rules=rules)
         self._open(make, read_only, platforms)
 
     def _open(self, make: Callable[[], ProgramStore], read_only: Sequence[Root], platforms: GetPlatforms) -> None:
@@ -194,9 +193,6 @@ class ExecutableCache:
     def close(self) -> None:
         """Flush, and close the connections of this thread; the cache remains usable."""
         self._close()
-
-    def _name(self, key: str) -> str:
-        return storable(key)
 
     def _is_writer(self) -> bool:
         return self._may_write() if callable(self._may_write) else self._may_write

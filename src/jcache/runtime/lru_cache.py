@@ -14,65 +14,16 @@ put warns. A relative path is resolved at once, so a later change of the working
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from jcache.entry import Entry
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, NAME_LIMIT, SIDECAR_SUFFIX, Kind, Root, is_key, storable
+from jcache.layout import LOCK_NAME, Root
 from jcache.runtime.executable_cache import ExecutableCache
-from jcache.runtime.program_store import ProgramStore
-from jcache.runtime.verified_read import EXECUTABLES
-from jcache.store import files
-from jcache.store.directories import opened
+from jcache.store.cache_rules import JAX_RULES
 from jcache.store.locking import DEFAULT_TIMEOUT
 
-if TYPE_CHECKING:
-    from jcache.store.lru_index import Occupancy
-
 _LOCAL_SCHEME = "file://"
-
-
-class _AnyKeyStore(ProgramStore):
-    """A store whose keys may be any file names."""
-
-    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False, uses: bool = False) -> list[Entry]:
-        """Return the entries of some kinds, including executables under any file name."""
-        chosen = list(kinds)
-        found = super().entries(chosen, legacy=legacy, uses=uses)
-        if EXECUTABLES in chosen:
-            found += self.enrich(EXECUTABLES, list(self._others()))
-        return found
-
-    def count(self, kind: Kind) -> int:
-        return super().count(kind) + sum(1 for _ in self._others() if kind is EXECUTABLES)
-
-    def _others(self) -> Iterator[Entry]:
-        """Yield the entries whose names are not jcache's keys."""
-        with opened(self.root, self.root.directory(EXECUTABLES)) as directory:
-            for name in sorted(os.listdir(directory)):
-                key = name.removesuffix(ENTRY_SUFFIX)
-                if key == name or is_key(key):
-                    continue
-                with suppress(FileNotFoundError):
-                    status = os.lstat(name, dir_fd=directory)
-                    if stat.S_ISREG(status.st_mode):
-                        used = files.read_recency(key + SIDECAR_SUFFIX, directory=directory)
-                        written = status.st_mtime_ns
-                        recency = written if used is None else used
-                        yield Entry(EXECUTABLES, key, status.st_size, written, recency, sidecar=used is not None)
-
-    def _checked(self, key: str) -> str:
-        return key
-
-    def _occupancy_of(self, kind: Kind) -> Occupancy:
-        from jcache.store.lru_index import Occupancy
-
-        if kind not in self._occupancy:
-            self._occupancy[kind] = Occupancy(self.root, kind, self._quick, others=self._others)
-        return self._occupancy[kind]
 
 
 class PlainDirectoryCache(ExecutableCache):
@@ -88,9 +39,6 @@ class PlainDirectoryCache(ExecutableCache):
     Raises:
         RuntimeError: the path is a URL of another machine, where JAX's own cache needs another package.
     """
-
-    _store = _AnyKeyStore
-    _min_bound = None
 
     def __init__(
         self,
@@ -110,15 +58,11 @@ class PlainDirectoryCache(ExecutableCache):
             Root(directory, plain=True),
             max_size=max_size,
             lock_timeout=timeout,
-            always_recency=False,
+            rules=JAX_RULES,
             platforms=platforms,
             raises=raises,
         )
         self.lock_path = self.path / LOCK_NAME
-
-    def _name(self, key: str) -> str:
-        fits = len(os.fsencode(key + ENTRY_SUFFIX)) <= NAME_LIMIT
-        return key if fits and "/" not in key and "\0" not in key else storable(key)
 
 
 def _local_directory(path: str) -> Path:

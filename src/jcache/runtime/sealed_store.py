@@ -29,9 +29,9 @@ from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.warn import warn_once
 from jcache.runtime.write_queue import WriteQueue
 from jcache.store.economics import Spent
+from jcache.store.entry_writer import Outcome
 from jcache.store.mapped import open_sealed
 from jcache.store.roots import create_root
-from jcache.store.store import Outcome
 
 
 class OpenedEntry(NamedTuple):

@@ -22,7 +22,7 @@ from jcache.runtime.overrides import BOUND, DIRECTORY, by_arguments, of_preset
 from jcache.runtime.path_keys import try_path_keys
 from jcache.runtime.session_roots import SessionRoots
 from jcache.runtime.settings import Enabled, EnableRequest, Write
-from jcache.store.locking import timeout_in
+from jcache.store.locking import mark_bounded, timeout_in
 from jcache.store.store import Store
 
 if TYPE_CHECKING:
@@ -268,8 +268,8 @@ class Session:
         if config.option(BOUND) != -1:
             try:
                 with Store(root) as store:  # a bounded JAX <= 0.11.1 stores nothing while an entry lacks its sidecar
-                    store.adopt(Kind.EXECUTABLES, record=False)
-                    store.bounded()
+                    store.maintenance.adopt(Kind.EXECUTABLES, record=False)
+                    mark_bounded(store.root)
             except JcacheError as error:
                 self._warnings.append(str(error))
         cache_hook.reset()

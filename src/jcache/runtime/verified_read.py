@@ -27,7 +27,7 @@ from jcache.formats.digest import digest
 from jcache.formats.executable import HEAD_BYTES, executable_seconds
 from jcache.layout import ENTRY_SUFFIX, Kind, Root, is_key
 from jcache.runtime.threads_ledger import ThreadsLedger
-from jcache.store import files
+from jcache.store import birth_time, files
 from jcache.store.ledger import UNVERIFIED, Known, holds_from
 
 if TYPE_CHECKING:  # a sound entry, as nearly every entry is, needs no checks
@@ -213,7 +213,7 @@ class VerifiedReader:
         return self._accept(key, data, checked.digest, checked.taken_ns or 0, is_readable=checked.opaque is None)
 
     def _may_be_unfinished(self, finding: Finding, path: str) -> bool:
-        if finding.expected is not None and files.born_ns(finding.path) is not None:
+        if finding.expected is not None and birth_time.born_ns(finding.path) is not None:
             return False  # it is the same file that was complete before
         status = os.lstat(path)
         return stat.S_ISREG(status.st_mode) and is_young(status.st_mtime_ns, clock.now_ns())

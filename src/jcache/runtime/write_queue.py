@@ -12,9 +12,9 @@ from jcache import clock
 from jcache.forking import TellInChild
 from jcache.layout import SIDECAR_SUFFIX, Kind
 from jcache.runtime.debounce import Debouncer
-from jcache.store import files
 from jcache.store.directories import opened
-from jcache.store.store import Outcome
+from jcache.store.entry_writer import Outcome, PutResult
+from jcache.store.sidecar import write_recency
 
 if TYPE_CHECKING:
     from jcache.findings import Finding
@@ -55,7 +55,7 @@ class WriteQueue:
             self._bound = (max_bytes,)
             self.store.max_bytes = max_bytes
 
-    def put(self, key: str, data: bytes, *, seconds: float | None, origin: str) -> tuple[Outcome, Known | None]:
+    def put(self, key: str, data: bytes, *, seconds: float | None, origin: str) -> PutResult:
         """Store an entry.
 
         Args:
@@ -64,20 +64,16 @@ class WriteQueue:
             seconds: the time that building the entry took; None if it is not known.
             origin: origin of the entry, for the ledger.
 
-        Returns:
-            The outcome, and the record that the ledger will get, if any.
-
         Raises:
             OSError, JcacheError: the entry could not be stored.
         """
         with self._mutex:
             if self.store.max_bytes is not None:
                 self._write_pending_uses()
-            self.store.last_learnt.clear()
-            outcome = self.store.put(self._kind, key, data, seconds=seconds, origin=origin)
-            if outcome is Outcome.STORED:
+            result = self.store.put(self._kind, key, data, seconds=seconds, origin=origin)
+            if result.outcome is Outcome.STORED:
                 self._debouncer.schedule(_FLUSH_INTERVAL_S)
-            return outcome, self.store.last_learnt[0] if self.store.last_learnt else None
+            return result
 
     def quarantine(self, finding: Finding) -> bool:
         """Move a damaged entry to quarantine; return and raise as `ProgramStore.quarantine`."""
@@ -85,12 +81,12 @@ class WriteQueue:
             return self.store.quarantine(finding, clock.now_ns())
 
     def clear(self) -> None:
-        """Remove all entries; raise as `Store.remove`."""
+        """Remove all entries; raise as `Maintenance.execute`."""
         with self._mutex:
-            self.store.remove(self.store.entries([self._kind]))
+            self.store.clear(self._kind)
 
     def count(self) -> int:
-        """Return the number of entries; raise as `Store.listing`."""
+        """Return the number of entries; raise as `Catalog.listing`."""
         return self.store.count(self._kind)
 
     def mark_used(self, key: str) -> None:
@@ -156,7 +152,7 @@ class WriteQueue:
     def _write_use(self, key: str, now_ns: int) -> None:
         root = self.store.root
         with suppress(OSError), opened(root, root.directory(self._kind)) as directory:  # it may be read-only
-            files.write_recency(key + SIDECAR_SUFFIX, now_ns, directory=directory)
+            write_recency(key + SIDECAR_SUFFIX, now_ns, directory=directory)
 
 
 _QUEUES: Final = TellInChild(WriteQueue.after_fork)

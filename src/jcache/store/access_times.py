@@ -5,8 +5,8 @@ the first reading after a writing, and then at most once a day; with ``strictati
 never. What other machines read through a network file system need not move it, nor what is read below an overlay. Other
 systems are taken to keep none.
 
-Our own reading leaves the access time where the system allows it (`jcache.store.files.open_to_look`). Where it does
-not, since the files belong to somebody else, a file in the root says which access times are ours::
+Our own reading leaves the access time where the system allows it (`jcache.store.unmoved_reads`). Where it does not,
+since the files belong to somebody else, a file in the root says which access times are ours::
 
     ROOT/.jcache/moved       a line for each file: its inode, the access time that our reading has given it, and the one
                              before; after many files, or under strictatime, inode 0 and until when all may be ours
@@ -23,7 +23,9 @@ from jcache import clock
 from jcache.frozen import Frozen
 from jcache.layout import Kind, Root
 from jcache.store.directories import opened
-from jcache.store.files import LATEST_NS, Moved, add_moved, moved_in, publish, read
+from jcache.store.files import publish, read
+from jcache.store.sidecar import LATEST_NS
+from jcache.store.unmoved_reads import Moved, add_moved, moved_in
 
 UNKNOWN: Final = -1  # in place of an access time: nobody knows when the file was last read
 AHEAD: Final = -2  # the same, since the access time lies in the future

@@ -12,7 +12,7 @@ from jcache.layout import (
     is_key,
 )
 from jcache.store.access_times import AccessTimes
-from jcache.store.files import LATEST_NS, read_recency
+from jcache.store.sidecar import LATEST_NS, read_recency
 
 
 def storable_ns(time_ns: int) -> int:

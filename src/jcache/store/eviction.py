@@ -102,8 +102,7 @@ def plan(
     gone = {verdict.entry.key for verdict in victims} if ties.units else ()
     for entry in within:
         old = oldest_ns is not None and ties.used_ns(entry, gone) < oldest_ns
-        aged = Reason.WRITTEN if entry.unknown else Reason.AGE
-        (victims if old else kept).append(Verdict(entry, aged if old else Reason.WITHIN))
+        (victims if old else kept).append(Verdict(entry, _reason_of_age(entry) if old else Reason.WITHIN))
     return _explained(victims, kept, ties, protected)
 
 
@@ -132,8 +131,12 @@ def _criterion(entry: Entry, policy: Policy, used_ns: int, oldest_ns: int | None
     if entry.legacy:
         return Reason.LEGACY if policy.legacy else Reason.OLD_FORMAT
     if oldest_ns is not None and used_ns < oldest_ns:
-        return Reason.WRITTEN if entry.unknown else Reason.AGE
+        return _reason_of_age(entry)
     return Reason.NOT_LAST if policy.keep_last is not None and not policy.bounded else None
+
+
+def _reason_of_age(entry: Entry) -> Reason:
+    return Reason.WRITTEN if entry.unknown else Reason.AGE
 
 
 def everything(

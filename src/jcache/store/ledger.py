@@ -14,7 +14,7 @@ from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
 from jcache.store import ledger_rows as rows
 from jcache.store.economics import Economics, Spending
-from jcache.store.ledger_connection import CONTENTS_SCHEMA, ECONOMICS_SCHEMA, LedgerFile, has
+from jcache.store.ledger_connection import ECONOMICS_SCHEMA, LedgerFile, has
 
 if TYPE_CHECKING:
     import sqlite3
@@ -67,22 +67,6 @@ _KNOWN: Final = (
 )  # fmt: skip
 
 
-class Content(NamedTuple):
-    """What stored bytes tell of themselves once they are decompressed.
-
-    Attributes:
-        digest: of the stored bytes (`jcache.formats.digest`).
-        codec: how they are compressed.
-        seconds: of compilation, as JAX writes them.
-        maker: what they were made by and for, as text; many share one.
-    """
-
-    digest: str
-    codec: str
-    seconds: int
-    maker: str
-
-
 def holds_from(taken_ns: int, copied_ns: int | None) -> int:
     """Return as of when a file's digest holds; in a copied root, not before the root was copied.
 
@@ -108,12 +92,12 @@ class Ledger(LedgerFile):
                 return database.execute(query, (kind,)).fetchall()
             return [row for key in wanted for row in database.execute(query + " AND key = ?", (kind, key))]
 
-        return {row[1]: Known(kind, *row[1:]) for row in rows.whole(self._read(ask), _KNOWN, 2)}
+        return {row[1]: Known(kind, *row[1:]) for row in rows.whole(self.read(ask), _KNOWN, 2)}
 
     def pins(self) -> set[tuple[Kind, str]]:
         """Return the pinned entries, as pairs of kind and key."""
         query = "SELECT kind, key FROM entries WHERE pinned_ns IS NOT NULL"
-        found = self._read(lambda database: database.execute(query).fetchall())
+        found = self.read(lambda database: database.execute(query).fetchall())
         return {(kind, key) for kind, key in rows.whole(found, (rows.kind, rows.key), 2)}
 
     def record(self, news: Iterable[Known], *, anew: bool = True) -> None:
@@ -133,90 +117,24 @@ class Ledger(LedgerFile):
         )
         now = clock.now_ns()
         lines = [known if known.digest is None or known.digest_ns else known._replace(digest_ns=now) for known in news]
-        self._write(lambda database: database.executemany(statement, lines), anew=anew)
+        self.write(lambda database: database.executemany(statement, lines), anew=anew)
 
     def unpin(self, keys: Iterable[tuple[Kind, str]]) -> None:
         statement, names = "UPDATE entries SET pinned_ns = NULL WHERE kind = ? AND key = ?", list(keys)
-        self._write(lambda database: database.executemany(statement, names))
+        self.write(lambda database: database.executemany(statement, names))
 
     def forget(self, keys: Iterable[tuple[Kind, str]]) -> None:
         """Drop what is known of entries that are gone."""
         statement, names = "DELETE FROM entries WHERE kind = ? AND key = ?", list(keys)
-        if names and self._is_there():
-            self._write(lambda database: database.executemany(statement, names))
+        if names and self.is_there():
+            self.write(lambda database: database.executemany(statement, names))
 
     def discredit(self, keys: Iterable[tuple[Kind, str]]) -> None:
         """Drop what is known of the bytes of entries; pins, hits and seconds belong to the key and stay."""
         bytes_of = "digest = NULL, bytes = NULL, digest_ns = NULL, checks = NULL"
         statement, names = f"UPDATE entries SET {bytes_of} WHERE kind = ? AND key = ?", list(keys)  # noqa: S608
-        if names and self._is_there():
-            self._write(lambda database: database.executemany(statement, names), anew=False)
-
-    # -- what is inside of entries, by their digests
-
-    def contents(self) -> dict[str, Content]:
-        """Return the records of the contents of stored bytes, by their digests."""
-        query = "SELECT digest, codec, seconds, makers.maker FROM contents JOIN makers ON makers.id = contents.maker"
-
-        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-            return database.execute(query).fetchall() if has(database, "contents") else []
-
-        columns = rows.text, rows.text, rows.count, rows.report
-        return {row[0]: Content(*row) for row in rows.whole(self._read(ask), columns, 4)}
-
-    def makers(self) -> dict[int, str]:
-        """Return the makers of executables, as texts, by their numbers in the ledger."""
-
-        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-            return database.execute("SELECT id, maker FROM makers").fetchall() if has(database, "makers") else []
-
-        return dict(rows.whole(self._read(ask), (rows.number, rows.report), 2))
-
-    def made_by(self, makers: Iterable[int]) -> list[tuple[str, str | None, str | None, int]]:
-        """Return executables of some makers, as key, jaxlib on record, origin and the maker's number."""
-        query = (
-            "SELECT key, jaxlib, origin, maker FROM contents JOIN entries USING (digest)"
-            " WHERE kind = ? AND contents.maker = ?"
-        )
-
-        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-            return [row for maker in makers for row in database.execute(query, (Kind.EXECUTABLES, maker))]
-
-        columns = rows.key, rows.text, rows.text, rows.number
-        return [tuple(row) for row in rows.whole(self._read(ask), columns, 1)]
-
-    def jaxlibs_of(self, origins: Iterable[str]) -> set[str]:
-        """Return the versions of jaxlib on record for the executables that came in some ways."""
-        query = "SELECT DISTINCT jaxlib FROM entries WHERE kind = ? AND origin = ? AND jaxlib IS NOT NULL"
-        wanted = list(origins)
-
-        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-            return [row for origin in wanted for row in database.execute(query, (Kind.EXECUTABLES, origin))]
-
-        return {jaxlib for (jaxlib,) in rows.whole(self._read(ask), (rows.text,), 1)}
-
-    def looked_into(self) -> set[str]:
-        """Return keys of the executables whose insides are known."""
-        query = "SELECT key FROM entries JOIN contents USING (digest) WHERE kind = ?"
-        found = self._read(lambda database: database.execute(query, (Kind.EXECUTABLES,)).fetchall())
-        return {key for (key,) in rows.whole(found, (rows.key,), 1)}
-
-    def record_contents(self, news: Iterable[Content]) -> None:
-        """Add what the insides of stored bytes have told, and drop that of bytes which no entry has any more."""
-        known = "SELECT digest FROM entries WHERE digest IS NOT NULL"
-        contents = list(news)
-
-        def add(database: "sqlite3.Connection") -> None:
-            for statement in CONTENTS_SCHEMA:
-                database.execute(statement)
-            database.executemany("INSERT OR IGNORE INTO makers (maker) VALUES (?)", {(row.maker,) for row in contents})
-            database.executemany(
-                "INSERT OR REPLACE INTO contents SELECT ?, ?, ?, id FROM makers WHERE maker = ?", contents
-            )
-            database.execute(f"DELETE FROM contents WHERE digest NOT IN ({known})")  # noqa: S608  text of our own
-            database.execute("DELETE FROM makers WHERE id NOT IN (SELECT maker FROM contents)")
-
-        self._write(add, anew=False)
+        if names and self.is_there():
+            self.write(lambda database: database.executemany(statement, names), anew=False)
 
     # -- what building and loading take
 
@@ -228,7 +146,7 @@ class Ledger(LedgerFile):
             return database.execute(query, (kind,)).fetchall() if has(database, "economics") else []
 
         columns = rows.text, rows.count, rows.seconds, rows.count, rows.seconds, rows.seconds
-        return {row[0]: Economics(*row[1:]) for row in rows.whole(self._read(ask), columns, len(columns))}
+        return {row[0]: Economics(*row[1:]) for row in rows.whole(self.read(ask), columns, len(columns))}
 
     def record_economics(self, news: Spending) -> None:
         """Add what building and loading has taken, and to each entry on record how often it was loaded."""
@@ -241,7 +159,7 @@ class Ledger(LedgerFile):
             database.executemany(add_up, [(*name, *economics) for name, economics in news.by_name.items()])
             database.executemany(hit, [(loads, *entry) for entry, loads in news.loads.items()])
 
-        self._write(add)
+        self.write(add)
 
     # -- runs
 
@@ -257,12 +175,12 @@ class Ledger(LedgerFile):
             database.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (identity, started_ns, report))
             database.execute(shorten, (_RUNS_IN_FULL, _SHORT_REPORT))
 
-        self._write(add)
+        self.write(add)
 
     def runs(self) -> list[str]:
         """Return the reports of all runs, oldest first."""
         query = "SELECT report FROM runs ORDER BY started_ns, id"
-        found = self._read(lambda database: database.execute(query).fetchall())
+        found = self.read(lambda database: database.execute(query).fetchall())
         return [text for (text,) in rows.whole(found, (rows.report,), 1)]
 
     def forget_runs(self) -> int:
@@ -274,7 +192,7 @@ class Ledger(LedgerFile):
                 database.execute("DELETE FROM economics")
             return database.execute("DELETE FROM runs").rowcount
 
-        return self._write(clear) if self._is_there() else 0
+        return self.write(clear) if self.is_there() else 0
 
     # -- snapshots of large directories
 
@@ -282,7 +200,7 @@ class Ledger(LedgerFile):
         """Return the snapshot of a directory; None where there is none or the ledger cannot be read."""
         query = "SELECT * FROM snapshots WHERE directory = ?"
         try:
-            row = self._read(lambda database: database.execute(query, (_text(directory),)).fetchone())
+            row = self.read(lambda database: database.execute(query, (_text(directory),)).fetchone())
         except LedgerUnavailable:
             return None
         if row is None:
@@ -296,7 +214,7 @@ class Ledger(LedgerFile):
         row = (_text(directory), *snapshot.packed())
         statement = "INSERT OR REPLACE INTO snapshots VALUES (?,?,?,?,?,?,?,?,?)"
         try:
-            self._write(lambda database: database.execute(statement, row))
+            self.write(lambda database: database.execute(statement, row))
         except LedgerUnavailable:
             return
 

@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from jcache.errors import LedgerUnavailable
 from jcache.layout import PINS_NAME
-from jcache.store import files
+from jcache.store import birth_time
 from jcache.store.directories import open_below
-from jcache.store.files import LATEST_NS
+from jcache.store.sidecar import LATEST_NS
 
 if TYPE_CHECKING:
     import sqlite3
@@ -52,6 +52,50 @@ ECONOMICS_SCHEMA: Final = (
 )
 
 
+class Connection:
+    """A connection to a ledger's file, once it is open.
+
+    Attributes:
+        database: SQLite's connection; None before it is opened.
+        writable: whether it was opened for writing.
+    """
+
+    __slots__ = ("database", "writable")
+
+    def __init__(self) -> None:
+        self.database: sqlite3.Connection | None = None
+        self.writable = False
+
+    def close(self) -> None:
+        if self.database:
+            self.database.close()
+        self.database = None
+        self.writable = False
+
+
+class Connections(Protocol):
+    """Tells which connection a ledger uses: its only one, or one for each thread."""
+
+    def current(self) -> Connection:
+        """Return the connection to use now."""
+
+    def after_use(self) -> None:
+        """Close the connection unless it is to stay open."""
+
+
+class OneConnection:
+    """The connection of a ledger that one thread uses; it stays open."""
+
+    def __init__(self) -> None:
+        self._connection = Connection()
+
+    def current(self) -> Connection:
+        return self._connection
+
+    def after_use(self) -> None:
+        """Leave it open."""
+
+
 class LedgerFile:
     """The file at a path; only written by methods that say so.
 
@@ -59,38 +103,43 @@ class LedgerFile:
         path: the SQLite file.
         busy_timeout: seconds to wait for another writer.
         outside: whether it lies in no root, so that the directories above it are made with it.
+        connections: its connections; None for a single one.
     """
 
-    def __init__(self, path: Path, *, busy_timeout: float = 5.0, outside: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_timeout: float = 5.0,
+        outside: bool = False,
+        connections: Connections | None = None,
+    ) -> None:
         self._path = path
         self._outside = outside
         self._busy_timeout = busy_timeout
-        self._database: sqlite3.Connection | None = None
-        self._writable = False
+        self._connections = connections or OneConnection()
         self._busy = False
 
     def close(self) -> None:
-        if self._database:
-            self._database.close()
-        self._database = None
-        self._writable = False
+        """Close the connection of this thread."""
+        self._connections.current().close()
 
     def copied_ns(self) -> int | None:
         """Return when the root was copied with its ledger; None if it was not copied, or was moved as a whole.
 
         Copied is a root whose directory is another one than the ledger remembers; the ledger was born by copying then.
         """
-        row = self._read(lambda database: database.execute("SELECT inode, born_ns FROM home").fetchone())
+        row = self.read(lambda database: database.execute("SELECT inode, born_ns FROM home").fetchone())
         if row is None or tuple(row) == self._place():
             return None
-        return files.born_ns(self._path) or LATEST_NS
+        return birth_time.born_ns(self._path) or LATEST_NS
 
     def _place(self) -> tuple[int, int | None]:
         """Return the inode and time of birth by which the root's directory is recognised."""
         directory = self._path.parent.parent
-        return os.stat(directory).st_ino & LATEST_NS, files.born_ns(directory)
+        return os.stat(directory).st_ino & LATEST_NS, birth_time.born_ns(directory)
 
-    def _is_there(self) -> bool:
+    def is_there(self) -> bool:
         """Return whether there is a file; one behind a link is none."""
         with suppress(OSError):
             return not os.path.islink(self._path.parent) and os.path.exists(self._path)
@@ -108,7 +157,7 @@ class LedgerFile:
 
     def begin_anew(self) -> None:
         """Set a damaged ledger aside for an empty one; one that is whole stays."""
-        self._write(_check)
+        self.write(_check)
 
     def check(self) -> None:
         """Read all of it.
@@ -116,41 +165,48 @@ class LedgerFile:
         Raises:
             LedgerUnavailable: it cannot be read, or is damaged somewhere.
         """
-        self._read(_check)
+        self.read(_check)
 
-    def _read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
+    def read(self, action: "Callable[[sqlite3.Connection], T]") -> T | None:
         """Return the result of an action that reads, None without a ledger; read a busy ledger as it is on the disk."""
-        if self._database is None and not self._is_there():
+        connection = self._connections.current()
+        if connection.database is None and not self.is_there():
             return None
         from jcache.store import sqlite, sqlite_connection
 
-        with sqlite.failures(self._path, "read", self.close):
-            try:
-                if self._database is None:
-                    timeout = 0 if self._busy else self._busy_timeout  # once is enough to wait
-                    self._database = sqlite.open_for_reading(self._path, timeout, SCHEMA_VERSION)
-                return action(self._database)
-            except sqlite_connection.Error as error:
-                if not sqlite_connection.is_busy(error):
-                    raise
-            self.close()
-            self._busy = True
-            with closing(sqlite.open_while_busy(self._path, SCHEMA_VERSION)) as busy:
-                return action(busy)
+        try:
+            with sqlite.failures(self._path, "read", self.close):
+                try:
+                    if connection.database is None:
+                        timeout = 0 if self._busy else self._busy_timeout  # once is enough to wait
+                        connection.database = sqlite.open_for_reading(self._path, timeout, SCHEMA_VERSION)
+                    return action(connection.database)
+                except sqlite_connection.Error as error:
+                    if not sqlite_connection.is_busy(error):
+                        raise
+                self.close()
+                self._busy = True
+                with closing(sqlite.open_while_busy(self._path, SCHEMA_VERSION)) as busy:
+                    return action(busy)
+        finally:
+            self._connections.after_use()
 
-    def _write(self, action: "Callable[[sqlite3.Connection], T]", *, anew: bool = True) -> T:
+    def write(self, action: "Callable[[sqlite3.Connection], T]", *, anew: bool = True) -> T:
         """Change the ledger by an action in one transaction, in a new ledger if this one is damaged, or not at all."""
         from jcache.store import sqlite, sqlite_connection
 
-        with sqlite.failures(self._path, "write", self.close):
-            try:
+        try:
+            with sqlite.failures(self._path, "write", self.close):
+                try:
+                    return self._transact(action)
+                except sqlite_connection.Error as error:
+                    if not (anew and sqlite_connection.is_damaged(self._path, error)):
+                        raise
+                self.close()
+                sqlite.set_aside(self._path)
                 return self._transact(action)
-            except sqlite_connection.Error as error:
-                if not (anew and sqlite_connection.is_damaged(self._path, error)):
-                    raise
-            self.close()
-            sqlite.set_aside(self._path)
-            return self._transact(action)
+        finally:
+            self._connections.after_use()
 
     def _transact(self, action: "Callable[[sqlite3.Connection], T]") -> T:
         """Change the file at the path: not one that was moved away, nor one that has got other names since."""
@@ -168,17 +224,18 @@ class LedgerFile:
     def _for_writing(self) -> "sqlite3.Connection":
         from jcache.store import sqlite
 
-        if self._database is None or not self._writable:
-            self.close()
+        connection = self._connections.current()
+        if connection.database is None or not connection.writable:
+            connection.close()
             if self._outside:
                 self._path.parent.parent.mkdir(parents=True, exist_ok=True)
             self._begin_pins()
             inode, born_ns = self._place()
             home = f"INSERT INTO home VALUES ({inode}, {'NULL' if born_ns is None else born_ns});"  # noqa: S608  numbers
             schema = _SCHEMA + home
-            self._database = sqlite.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, schema)
-            self._writable = True
-        return self._database
+            connection.database = sqlite.open_for_writing(self._path, self._busy_timeout, SCHEMA_VERSION, schema)
+            connection.writable = True
+        return connection.database
 
 
 def has(database: "sqlite3.Connection", table: str) -> bool:

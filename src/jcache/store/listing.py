@@ -34,7 +34,9 @@ from jcache.layout import (
 from jcache.store.access_times import NEVER, NOT_KEPT, AccessTimes, access_times
 from jcache.store.directories import open_below, opened
 from jcache.store.entry_reader import EntryReader, classify, storable_ns
-from jcache.store.files import LATEST_NS, read, tree_size
+from jcache.store.file_tree import tree_size
+from jcache.store.files import read
+from jcache.store.sidecar import LATEST_NS
 
 if TYPE_CHECKING:
     from jcache.store.foreign import Adapter

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 from jcache import clock
 from jcache.errors import CannotWrite, InvalidValue, Locked
 from jcache.layout import LOCK_NAME, Kind, Root
-from jcache.store.directories import as_path
-from jcache.store.files import refusal, separate
+from jcache.store.directories import as_path, opened
+from jcache.store.files import refusal, separate, touch
 from jcache.units import NANOSECONDS, parse_age
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ DEFAULT_TIMEOUT: Final = 10.0
 VARIABLE: Final = "JCACHE_LOCK_TIMEOUT"
 HOLD_S: Final = 0.1  # seconds, for which the lock is held at most
 FREE_S: Final = 0.1  # and then free at least: twice what filelock waits between two looks
+_RETRY_FOR_S: Final = 60.0
 _POLL_S: Final = 0.01  # seconds between two attempts
 _NOTICE_AFTER: Final = 1.0  # seconds of silence before the one who waits says so
 
@@ -176,6 +177,78 @@ def in_batches(
 def run_until(steps: Iterator[None], end: float) -> bool:
     """Run steps until a time of `clock.monotonic`, at least one; return whether that was all."""
     return not any(clock.monotonic() >= end for _ in steps)
+
+
+class RootLocks:
+    """The locks on a root's entries, as one store takes them.
+
+    Args:
+        root: whose entries.
+        timeout: seconds to wait for a lock.
+        waiting: is told, as a sentence, for whom we wait.
+        bounded: whether entries are put under a bound.
+        retry: seconds that `hold` waits for a lock while one has timed out lately; None for no such limit.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        waiting: Callable[[str], None] | None = None,
+        bounded: bool = False,
+        retry: float | None = None,
+    ) -> None:
+        self.bounded = bounded
+        self._root = root
+        self._timeout = timeout
+        self._waiting = waiting
+        self._retry = retry
+        self._retry_until = 0.0
+
+    @contextmanager
+    def hold(self, kind: Kind, *, at_most: float | None = None) -> Iterator[None]:
+        """Hold the lock on the entries of a kind for the block; raise as `locked`.
+
+        Args:
+            kind: which entries.
+            at_most: seconds to wait, if that is less than the store's timeout.
+        """
+        if self._retry is not None and clock.monotonic() < self._retry_until:
+            at_most = self._retry
+        timeout = self._timeout if at_most is None else min(self._timeout, at_most)
+        self._mark(kind)
+        try:
+            with locked(self._root, kind, timeout=timeout, waiting=self._waiting):
+                yield
+        except Locked:
+            self._retry_until = clock.monotonic() + _RETRY_FOR_S
+            raise
+
+    def in_batches(self, kind: Kind, steps: Iterator[None]) -> None:
+        """Run steps under the lock of a kind's directory, letting it go for others every so often."""
+        self._mark(kind)
+        in_batches(self._root, kind, steps, timeout=self._timeout, waiting=self._waiting)
+
+    def _mark(self, kind: Kind) -> None:
+        """Record that a lock file, before it is made, is only jcache's, or else that there is a bound."""
+        root = self._root
+        if not root.layout.follows_jax:
+            with refusal(f"make {root.state}"), opened(root, root.state, make=True):
+                pass
+        elif self.bounded:
+            mark_bounded(root)
+        elif kind is Kind.EXECUTABLES and not os.path.lexists(root.directory(kind) / LOCK_NAME):
+            mark = root.unbounded_mark
+            with suppress(OSError), opened(root, mark.parent, make=True) as state:
+                touch(mark.name, directory=state)
+
+
+def mark_bounded(root: Root) -> None:
+    """Record that entries are put under a bound from now on."""
+    mark = root.unbounded_mark
+    with suppress(OSError), opened(root, mark.parent) as state:
+        os.unlink(mark.name, dir_fd=state)
 
 
 def _holder(path: Path) -> str:

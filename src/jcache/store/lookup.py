@@ -75,7 +75,7 @@ def find_entry(store: Store, text: str, *, parts: bool = False) -> Entry:
     keys = finder.answering(store.root.layout.key_of(text), parts=parts)
     found = [entry for listing in listings for entry in _with_keys(listing, keys)]
     entry = only_entry(store, finder, text, found)
-    return store.enrich(entry.kind, [entry])[0]
+    return store.catalog.enrich(entry.kind, [entry])[0]
 
 
 def only_entry(store: Store, finder: KeyFinder, text: str, found: list[Entry]) -> Entry:

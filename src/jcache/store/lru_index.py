@@ -21,8 +21,8 @@ from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Kind, Root
 from jcache.store.access_times import NOT_KEPT
 from jcache.store.directories import opened
 from jcache.store.eviction import Excess, make_room
-from jcache.store.files import read_recency, write_recency
 from jcache.store.listing import Snapshots, list_root
+from jcache.store.sidecar import read_recency, write_recency
 
 REREAD_AFTER_S: Final = 60.0
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from jcache.errors import LedgerUnavailable
 from jcache.layout import PINS_NAME, TEMPORARY_PREFIX, Kind, Root
-from jcache.store import files
+from jcache.store import file_tree, files
 from jcache.store.directories import Directories, opened
 from jcache.text import command
 
@@ -183,7 +183,7 @@ class Pins:
             os.rename(aside.name, self._root.pins.name, src_dir_fd=state, dst_dir_fd=state)
         except OSError:
             with suppress(OSError):
-                files.remove_tree(aside.name, directory=state)
+                file_tree.remove_tree(aside.name, directory=state)
             raise
 
     def _write(self, pins: Names, place: Path, directories: Directories) -> None:

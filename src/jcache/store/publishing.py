@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jcache.layout import SIDECAR_SUFFIX, Kind, Root
-from jcache.store import files
 from jcache.store.directories import is_there, opened
-from jcache.store.files import RECENCY_BYTES, Unpublished
 from jcache.store.ledger import Known
+from jcache.store.pending_file import PendingFile
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import has_lock
+from jcache.store.sidecar import RECENCY_BYTES, write_recency
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Arrival:
     """
 
     known: Known
-    file: Unpublished
+    file: PendingFile
     recency_ns: int
     sidecar: bool
     replace: bool = False
@@ -77,11 +77,11 @@ def publishing(root: Root, kind: Kind, arrivals: Sequence[Arrival], on_record: M
 
 def _write_sidecar(directory: int, name: str, time_ns: int) -> None:
     """Write a sidecar at once and whole, over one that is there in place."""
-    file = Unpublished(directory)
+    file = PendingFile(directory)
     try:
         file.write(time_ns.to_bytes(RECENCY_BYTES, "little"))
         file.publish(name)
     except FileExistsError:
-        files.write_recency(name, time_ns, directory=directory)
+        write_recency(name, time_ns, directory=directory)
     finally:
         file.discard()

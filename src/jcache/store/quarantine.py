@@ -24,12 +24,13 @@ from jcache import clock
 from jcache.errors import JcacheError, UnknownKey
 from jcache.findings import Damage, Finding
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, TEMPORARY_PREFIX, Kind, Root, parse_kind
-from jcache.store import files
+from jcache.store import birth_time, file_tree, files
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known
 from jcache.store.lookup import KeyFinder
-from jcache.store.quarantine_record import Record, _fits
+from jcache.store.quarantine_record import Record, fits
 from jcache.store.removal import take_back
+from jcache.store.sidecar import read_recency, write_recency
 from jcache.text import command
 
 _SCHEMA_VERSION: Final = 2
@@ -90,7 +91,7 @@ class Quarantine:
         """
         evidence, expected = "Other bytes were to take its place.", None
         if on_record is not None and self._root.layout.follows_jax:
-            born = files.born_ns(path)
+            born = birth_time.born_ns(path)
             if born is not None and born <= (on_record.digest_ns or 0):
                 expected = on_record.digest  # of this very file, not of one before it
         finding = Finding(damage=Damage.REPLACED, path=path, kind=kind, key=key, evidence=evidence, expected=expected)
@@ -124,7 +125,7 @@ class Quarantine:
                 bytes=os.lstat(name, dir_fd=directory).st_size,
                 digest=finding.digest,
                 expected=finding.expected,
-                recency_ns=files.read_recency(sidecar, directory=directory),
+                recency_ns=read_recency(sidecar, directory=directory),
                 quarantined_ns=now_ns,
             )
             here = directories.descriptor(self._directory, make=True)
@@ -167,7 +168,7 @@ class Quarantine:
                 )
             sidecar = record.key + SIDECAR_SUFFIX
             if record.recency_ns is not None and path.name != sidecar and self._root.layout.has_sidecars:
-                files.write_recency(sidecar, record.recency_ns, directory=directory)
+                write_recency(sidecar, record.recency_ns, directory=directory)
             here = directories.descriptor(self._directory)
             _transfer((record.id + _ENTRY, here), (path.name, directory), stays=False)
             _unlink(record.id + _RECORD, here)
@@ -189,7 +190,7 @@ class Quarantine:
             OSError: it cannot be removed.
         """
         with opened(self._root, self._directory) as here:
-            size = files.remove_tree(record.id + _ENTRY, directory=here)
+            size = file_tree.remove_tree(record.id + _ENTRY, directory=here)
             _unlink(record.id + _RECORD, here)
         return size
 
@@ -223,10 +224,10 @@ class Quarantine:
                 return None
             typed = {"kind": parse_kind(fields["kind"]), "damage": Damage(fields["damage"])}
             record = Record(**(fields | typed))
-            fits = _fits(record) and self._root.layout.is_file_of(record.kind, record.key, record.file_name)
-            if not (fits and is_there(record.id + _ENTRY, directory)):
+            fitting = fits(record) and self._root.layout.is_file_of(record.kind, record.key, record.file_name)
+            if not (fitting and is_there(record.id + _ENTRY, directory)):
                 return None
-            return replace(record, bytes=files.tree_size(record.id + _ENTRY, directory=directory)[1])
+            return replace(record, bytes=file_tree.tree_size(record.id + _ENTRY, directory=directory)[1])
         except (OSError, ValueError, TypeError, KeyError, AttributeError, JcacheError):
             return None
 
@@ -237,7 +238,7 @@ def _discard(name: str, directory: int, before_ns: int) -> bool:
         if os.lstat(name, dir_fd=directory).st_mtime_ns >= before_ns:
             return False
         if name.startswith(TEMPORARY_PREFIX):
-            files.remove_tree(name, directory=directory)
+            file_tree.remove_tree(name, directory=directory)
             return True
         return files.remove(name, directory=directory) is not None
     except OSError:

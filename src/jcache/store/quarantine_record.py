@@ -39,7 +39,7 @@ class Record:
     quarantined_ns: int
 
 
-def _fits(record: Record) -> bool:
+def fits(record: Record) -> bool:
     """Return whether what a record says are texts and times: it is input."""
     texts = record.id, record.key, record.file_name, record.evidence
     counts = record.bytes, record.quarantined_ns, 0 if record.recency_ns is None else record.recency_ns

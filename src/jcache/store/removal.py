@@ -15,10 +15,11 @@ from jcache import clock
 from jcache.entry import Entry, is_young
 from jcache.frozen import Frozen
 from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, SIDECAR_SUFFIX, XLA_NAMES, Kind, Root
-from jcache.store import files
+from jcache.store import file_tree, files
 from jcache.store.access_times import AccessTimes, access_times
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.policy import Plan, Reason, Verdict
+from jcache.store.sidecar import RECENCY_BYTES, read_recency
 
 _WHENEVER_USED: Final = (Reason.CLEARED, Reason.LEGACY, Reason.NAMED)  # these entries go even if used meanwhile
 NOTHING: Final[Mapping[str, str]] = Frozen({})
@@ -85,7 +86,7 @@ class Removed:
 def foresee(plan: Plan) -> Removal:
     """Return what executing a plan removes if nobody uses, pins or removes anything meanwhile."""
     entries = [verdict.entry for verdict in plan.victims]
-    size = sum(entry.bytes + files.RECENCY_BYTES * entry.sidecar for entry in entries)
+    size = sum(entry.bytes + RECENCY_BYTES * entry.sidecar for entry in entries)
     return Removal(removed=entries, bytes=size)
 
 
@@ -192,7 +193,7 @@ def xla_size(root: Root) -> int:
         return 0
     try:
         with opened(root, root.directory(Kind.EXECUTABLES)) as directory:
-            return sum(files.tree_size(name, directory=directory)[1] for name in _xla_in(directory))
+            return sum(file_tree.tree_size(name, directory=directory)[1] for name in _xla_in(directory))
     except OSError:
         return 0
 
@@ -215,7 +216,7 @@ class _Uses:
         if directory not in self._times:
             self._times[directory] = access_times(directory, root)
         if root.layout.has_sidecars:
-            told_ns = files.read_recency(entry.key + SIDECAR_SUFFIX, directory=directory) or 0
+            told_ns = read_recency(entry.key + SIDECAR_SUFFIX, directory=directory) or 0
         else:
             told_ns = status.st_mtime_ns
         return max(self._times[directory].used_ns(status), told_ns) > entry.recency_ns

@@ -18,7 +18,7 @@ from jcache.layout import Kind
 from jcache.package import own_file
 from jcache.runs.environment import settings
 from jcache.store.lineage import header_of, is_program
-from jcache.store.maintenance import Progress
+from jcache.store.progress import Progress
 from jcache.store.store import Store
 
 _RECOMPILER: Final = own_file("traces", "recompile_child.py")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from jcache.findings import Damage, Fault, Finding, Stamp
 from jcache.formats.digest import digest, shown
 from jcache.layout import Kind, file_name_of
-from jcache.store import files
+from jcache.store import birth_time, files, unmoved_reads
 from jcache.text import quoted
 from jcache.verify.faults import NO_MEMORY, fault_of
 from jcache.verify.permissions import Exposure
@@ -93,11 +93,11 @@ class CheckResult(NamedTuple):
     rewritten: bool = False
     exposure: Exposure | None = None
     taken_ns: int | None = None
-    moved: files.Moved | None = None
+    moved: unmoved_reads.Moved | None = None
     opaque: str | None = None
 
 
-def moved_access_times(some: Iterable[CheckResult]) -> dict[int, files.Moved]:
+def moved_access_times(some: Iterable[CheckResult]) -> dict[int, unmoved_reads.Moved]:
     """Return the access times that checks changed, by inode."""
     return {one.stamp.inode: one.moved for one in some if one.stamp is not None and one.moved is not None}
 
@@ -138,7 +138,7 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> CheckResult:
         rewritten=rewritten,
         exposure=Exposure.of(after),
         taken_ns=after.st_ctime_ns,
-        moved=files.moved_in(os.path.dirname(name)).get(after.st_ino),
+        moved=unmoved_reads.moved_in(os.path.dirname(name)).get(after.st_ino),
     )
     if is_other and not rewritten:
         other = f"Its digest is {shown(found)}, but {shown(claim.digest)} is on record."
@@ -195,7 +195,7 @@ def _is_new_file(path: Path, claim: Claim, data: bytes) -> bool:
     written_ns = None if claim.adapter is None else claim.adapter.written_ns(claim.kind, claim.key, data)
     if written_ns is not None:  # an edit in place leaves this time in the content as it was
         return claim.digest_ns < written_ns and 0 <= os.lstat(path).st_mtime_ns - written_ns < _MAX_FOREIGN_WRITE_NS
-    born = files.born_ns(path)
+    born = birth_time.born_ns(path)
     if born is None:
         return False
     if claim.copied_ns is None or claim.digest_ns > claim.copied_ns:

@@ -23,7 +23,7 @@ from jcache.findings import Damage, Finding, Stamp
 from jcache.jax_internals.child import MALFORMED_ANSWER, ChildDied, NoJax, child_of, interpreter
 from jcache.layout import Kind
 from jcache.package import own_file
-from jcache.store.maintenance import Progress
+from jcache.store.progress import Progress
 from jcache.store.store import Store
 from jcache.verify.checks import Claim
 
@@ -195,7 +195,7 @@ def check_loading(store: Store, claims: Sequence[Claim], progress: Progress[Path
     directory = store.root.directory(Kind.EXECUTABLES)
     keys = {directory / c.file_name: c.key for c in claims if c.kind is Kind.EXECUTABLES}
     stamps = {path: stamp for path in keys if (stamp := _stamp(path)) is not None}
-    known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES)) or {}
+    known = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES)) or {}
     loads = LoadCheck()
     if not stamps:
         return loads

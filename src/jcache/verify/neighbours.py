@@ -11,9 +11,9 @@ from typing import Final
 from jcache.entry import NO_SIDECAR, Neighbour
 from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member, Root, member
-from jcache.store.files import RECENCY_BYTES, read_recency
 from jcache.store.listing import Listing
 from jcache.store.roots import root_path
+from jcache.store.sidecar import RECENCY_BYTES, read_recency
 from jcache.text import command, quoted, shown
 from jcache.units import format_age
 from jcache.verify.checks import not_a_file

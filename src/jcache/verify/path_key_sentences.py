@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jcache.errors import DamagedEntry
 from jcache.jax_internals.path_keys import in_keys
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
-from jcache.store import files
+from jcache.store import files, ledger_contents
 from jcache.text import command
 from jcache.verify.path_keys import (
     JCACHE_ORIGINS,
@@ -64,7 +64,7 @@ def describe_portable_keys(store: Store, listing: Listing) -> str | None:
         store: store of the root.
         listing: listing of its executables.
     """
-    jaxlibs = store.softly(lambda: store.ledger.jaxlibs_of(JCACHE_ORIGINS)) or set()
+    jaxlibs = store.queue.attempt(lambda: ledger_contents.jaxlibs_of(store.ledger, JCACHE_ORIGINS)) or set()
     who = ""
     if not any(map(in_keys, jaxlibs)):
         if not _may_be_portable(store, listing):
@@ -88,7 +88,7 @@ def _may_be_portable(store: Store, listing: Listing) -> bool:
     columns = listing.columns
     small = (key for key, size in zip(columns.keys, columns.sizes, strict=True) if size <= MAX_SAMPLED_BYTES)
     some = list(islice(small, SAMPLE_ENTRIES))
-    known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, some)) or {}
+    known = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES, some)) or {}
     for key in some:
         if key in known and known[key].origin is not None:
             continue

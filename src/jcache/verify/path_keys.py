@@ -22,7 +22,7 @@ from jcache.errors import DamagedEntry
 from jcache.frozen import Frozen
 from jcache.jax_internals.path_keys import SPELLINGS, in_keys
 from jcache.layout import ENTRY_SUFFIX, Kind
-from jcache.store import files
+from jcache.store import files, ledger_contents
 from jcache.store.roots import VARIABLES
 
 if TYPE_CHECKING:
@@ -108,12 +108,14 @@ def find_misplaced(store: Store, listing: Listing, *, sample: int = 1) -> Mispla
     if not len(listing):
         return NONE_MISPLACED
     directory = str(listing.directory)
-    parsed = {number: parse_maker(text) for number, text in (store.softly(store.ledger.makers) or {}).items()}
+    ledger, attempt = store.ledger, store.queue.attempt
+    texts = attempt(lambda: ledger_contents.makers(ledger)) or {}
+    parsed = {number: parse_maker(text) for number, text in texts.items()}
     makers = {number: maker for number, maker in parsed.items() if maker is not None}
     if not makers:
         return _find_in_sample(listing, directory, sample)
     foreign = [number for number, maker in makers.items() if _other_directory(maker, directory) is not None]
-    rows = (store.softly(lambda: store.ledger.made_by(foreign)) or []) if foreign else []
+    rows = (attempt(lambda: ledger_contents.made_by(ledger, foreign)) or []) if foreign else []
     present = set(listing.columns.keys) if rows else set()
     found: Counter[str] = Counter()
     caches: dict[str, str] = {}
@@ -122,8 +124,8 @@ def find_misplaced(store: Store, listing: Listing, *, sample: int = 1) -> Mispla
         if key in present and path is not None:
             found[path] += 1
             caches |= _xla_caches_by_directory(path, makers[number])
-    looked_at = len(present & (store.softly(store.ledger.looked_into) or set())) if found else 0
-    return MisplacedExecutables(Frozen(dict(found.most_common())), looked_at, Frozen(caches))
+    looked_into = (attempt(lambda: ledger_contents.looked_into(ledger)) or set()) if found else set()
+    return MisplacedExecutables(Frozen(dict(found.most_common())), len(present & looked_into), Frozen(caches))
 
 
 class PathInKeys(NamedTuple):
@@ -207,7 +209,7 @@ def _entries_of_jax(store: Store, directory: str, most: int | None) -> list[tupl
     if not sizes:
         return []
     keys = None if most is None else list(sizes)
-    known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
+    known = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
     ours = {key for key, record in known.items() if record.origin in JCACHE_ORIGINS}
     return sorted((size, key) for key, size in sizes.items() if key not in ours)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from jcache.errors import JcacheError
-from jcache.store.files import note_moved_in
+from jcache.store.unmoved_reads import note_moved_in
 from jcache.verify.checks import CheckResult, Claim, check_all, moved_access_times
 
 _MIN_POOL_BYTES: Final = 8 << 20  # starting processes takes as long as checking this much

@@ -17,12 +17,13 @@ from jcache.errors import CannotWrite
 from jcache.findings import Damage, Finding, Remedy, Stamp
 from jcache.formats.digest import digest, shown
 from jcache.layout import ENTRY_SUFFIX, Kind
-from jcache.store import build_lock, files
+from jcache.store import build_lock, file_tree, files
 from jcache.store.access_times import access_times
 from jcache.store.directories import Directories, is_there
-from jcache.store.maintenance import Progress
+from jcache.store.progress import Progress
 from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import Record
+from jcache.store.sidecar import read_recency, write_recency
 from jcache.store.store import Store
 from jcache.units import format_age
 from jcache.verify import last_verification
@@ -93,15 +94,15 @@ def repair(
         ours = [f for f in findings if f.kind is kind and f.remedy not in (Remedy.BEGIN_ANEW, Remedy.BY_HAND)]
         if ours:
             with files.refusal(f"repair {store.root.directory(kind)}"):
-                store.in_batches(kind, repairer.steps(progress(ours)))
+                store.locks.in_batches(kind, repairer.steps(progress(ours)))
             try:  # the repair made a lock file; JAX then takes the directory as bounded, where entries need sidecars
-                store.adopt(kind)
+                store.maintenance.adopt(kind)
             except CannotWrite as error:
-                store.notice(str(error))
+                store.queue.notice(str(error))
     repairer.quarantine.sweep(clock.now_ns() - grace_ns)
     build_lock.sweep(store.root, clock.now_ns() - grace_ns)
     quarantined = [(r.record.kind, r.record.key) for r in repairer.done if r.record is not None]
-    store.softly(lambda: store.ledger.discredit(quarantined))
+    store.queue.attempt(lambda: store.ledger.discredit(quarantined))
     return repairer.done
 
 
@@ -134,7 +135,7 @@ def restore(store: Store, quarantine: Quarantine, record: Record, *, damage: str
         JcacheError: an entry of the same key exists, and ``replace`` is false.
         OSError: the entry cannot be moved.
     """
-    store.restore(quarantine, record, replace=replace)
+    store.maintenance.restore(quarantine, record, replace=replace)
     if damage is not None and record.damage is not Damage.STALE:
         path = store.root.directory(record.kind) / record.file_name
         last_verification.add_finding(store.root, Finding(damage=record.damage, path=path, evidence=damage))
@@ -174,7 +175,7 @@ class _Repairer:
         name, directory = self.directories.of(finding.path)
         if finding.damage is Damage.ORPHANED_SIDECAR and is_there(f"{finding.key}{ENTRY_SUFFIX}", directory):
             raise _LeftAlone("has an entry now")
-        files.remove_tree(name, directory=directory)
+        file_tree.remove_tree(name, directory=directory)
         return RepairResult(finding, RepairOutcome.REMOVED)
 
     def _check(self, finding: Finding) -> None:
@@ -191,7 +192,7 @@ class _Repairer:
         name, directory = self.directories.of(finding.path)
         status = os.lstat(f"{finding.key}{ENTRY_SUFFIX}", dir_fd=directory)
         written = max(status.st_mtime_ns, access_times(directory, self.store.root).used_ns(status))
-        recency = files.read_recency(name, directory=directory)
+        recency = read_recency(name, directory=directory)
         if recency is not None and recency <= now + CLOCK_TOLERANCE_NS:
             return  # JAX has made it meanwhile
-        files.write_recency(name, written if written <= now else now, directory=directory)
+        write_recency(name, written if written <= now else now, directory=directory)

@@ -33,6 +33,7 @@ _PAUSE_S: Final = 0.5
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
 _TRANSIENT: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
+_CLOCK_IS_BEHIND: Final = "This machine's clock is behind the recorded times of use: set it, and verify again."
 
 Progress = Callable[[int, int], None]
 
@@ -203,7 +204,7 @@ class _Verifier:
         with suppress(OSError):
             unlisted = None if root.plain else describe_unlisted(root, os.listdir(root.path))
             if unlisted is not None:
-                self._store.notice(f"{unlisted}.")
+                self._store.queue.notice(f"{unlisted}.")
         around += check_directories(root)
         for kind, exposures in self._exposures.items():
             around += check_entries(root.directory(kind), kind, exposures, pattern=root.layout.entry_pattern)
@@ -237,7 +238,7 @@ class _Verifier:
         now_ns, listing = clock.now_ns(), self._listings[kind]
         behind = is_clock_behind(listing.columns.recency, now_ns)
         if behind:
-            self._store.notice("This machine's clock is behind the recorded times of use: set it, and verify again.")
+            self._store.queue.notice(_CLOCK_IS_BEHIND)
         return check_neighbours(listing, now_ns, self._request.grace_ns, unbounded=unbounded, behind=behind)
 
     # -- the ledger, which may fail
@@ -267,7 +268,7 @@ class _Verifier:
     def _report_ledger(self, error: LedgerUnavailable) -> None:
         """Report a damaged ledger as a finding, and a busy or unreadable one as a notice."""
         if not error.lost:
-            self._store.notice(str(error))
+            self._store.queue.notice(str(error))
         elif not self._ledger_lost:
             self._ledger_lost = True
             path = self._store.root.ledger

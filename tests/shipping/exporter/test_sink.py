@@ -10,7 +10,7 @@ import pytest
 
 from jcache.errors import JcacheError
 from jcache.shipping.exporter.sink import DescriptorSink, FileSink
-from jcache.store.files import Unpublished
+from jcache.store.pending_file import PendingFile
 
 CONTENT = random.Random(5).randbytes(3_000_000)  # more than a pipe holds
 CUTS = [0, 3, 5, 4099, 4100, *range(4101, 4301), 200_001, 2_900_000, 2_900_003, len(CONTENT)]
@@ -63,7 +63,7 @@ def test_a_reader_that_has_gone_is_told() -> None:
 def test_a_file_gets_all(tmp_path: Path) -> None:
     """A new file has all pieces in their order."""
     directory = os.open(tmp_path, os.O_RDONLY)
-    new = Unpublished(directory)
+    new = PendingFile(directory)
     sink = FileSink(new, "there")
     sink.writelines(PIECES)
     assert sink.written == len(CONTENT)

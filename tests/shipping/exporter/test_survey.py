@@ -11,6 +11,7 @@ from jcache.layout import Kind, Root
 from jcache.shipping.exporter.scan import FileState, open_regular
 from jcache.shipping.exporter.survey import Survey
 from jcache.store.ledger import Known
+from jcache.store.ledger_contents import contents
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION
 from tests.helpers.clocks import waits_for_locks
@@ -32,7 +33,7 @@ def test_what_is_learnt(plain: Root) -> None:
     survey(plain)
     with Store(plain) as store:
         known = store.ledger.known(Kind.EXECUTABLES)[key(1)]
-        assert store.ledger.contents().keys() == {digest(data)}
+        assert contents(store.ledger).keys() == {digest(data)}
     assert (known.digest, known.bytes, known.checks) == (digest(data), len(data), CHECKS_VERSION)
     assert (known.seconds, known.origin, known.pinned_ns) == (0.5, "program", 7)
 

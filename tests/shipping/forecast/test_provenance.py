@@ -10,7 +10,8 @@ from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Maker
 from jcache.shipping.forecast import provenance
-from jcache.store.ledger import Content, Known, Ledger
+from jcache.store.ledger import Known, Ledger
+from jcache.store.ledger_contents import Content
 from jcache.store.store import Store
 from tests.helpers.entries import executable, key
 from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture, h200_entry

@@ -24,12 +24,13 @@ from jcache.shipping.importer import entry_import, write_behind
 from jcache.shipping.importer.archive_import import check_trust, execute_plan, plan_import
 from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
 from jcache.shipping.importer.target_root import future_root
-from jcache.store.files import Unpublished
+from jcache.store.entry_writer import Outcome
 from jcache.store.ledger import Known
 from jcache.store.locking import locked
+from jcache.store.pending_file import PendingFile
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
-from jcache.store.store import Outcome, Store
+from jcache.store.store import Store
 from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, key, recency_of, tree
@@ -276,15 +277,15 @@ def test_disk_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the disk fills up, the complete entries are there, and nothing else."""
     target = create_root(tmp_path / "b")
     manifest, datas = archive_of(*((Kind.EXECUTABLES, key(n)) for n in range(5)))
-    write, written = Unpublished.write, []
+    write, written = PendingFile.write, []
 
-    def full(self: Unpublished, data: bytes | memoryview) -> None:
+    def full(self: PendingFile, data: bytes | memoryview) -> None:
         written.append(data)
         if len(written) > 3:
             raise OSError(errno.ENOSPC, "no space")
         write(self, data)
 
-    monkeypatch.setattr(Unpublished, "write", full)
+    monkeypatch.setattr(PendingFile, "write", full)
     with pytest.raises(CannotWrite, match="no space left"):
         brought(target, manifest, datas)
     monkeypatch.undo()

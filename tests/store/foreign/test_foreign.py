@@ -160,7 +160,7 @@ def test_verify_repair_and_restore(box: Path, store: Store) -> None:
     (one,) = repair(store, [finding], grace_ns=0)
     assert one.mended and not note.exists() and tree(box / "notes" / "shopping list.txt") == others
     (record,) = Quarantine(store.root).records()
-    store.restore(Quarantine(store.root), record)
+    store.maintenance.restore(Quarantine(store.root), record)
     assert note.read_text() == "somebody else's" and not Quarantine(store.root).records()
 
 
@@ -183,7 +183,7 @@ def test_quarantine_on_another_file_system(
     (one,) = repair(store, verify(store, VerifyRequest()).findings, grace_ns=0)
     assert one.mended and not note.exists()
     (record,) = Quarantine(store.root).records()
-    store.restore(Quarantine(store.root), record)
+    store.maintenance.restore(Quarantine(store.root), record)
     assert note.read_text() == "somebody else's" and note.stat().st_mtime_ns == NOW
 
 
@@ -205,14 +205,14 @@ def test_what_was_written_meanwhile_stays(box: Path, store: Store) -> None:
     entries = store.entries()
     made = plan(entries, Policy(max_entries=0), now_ns=NOW)
     (box / "notes" / "00000000.note").write_text(KEYS[0])
-    removal = store.execute(made)
+    removal = store.maintenance.execute(made)
     assert [verdict.entry.key for verdict in removal.kept] == [KEYS[0]]
 
 
 def test_a_lock_of_ours_lies_elsewhere(box: Path, store: Store) -> None:
     """Two processes of jcache wait for each other, and the other program sees no file of jcache."""
     before = {path.name for path in box.rglob("*")}
-    store.remove([find_entry(store, KEYS[0])])
+    store.maintenance.remove([find_entry(store, KEYS[0])])
     assert {path.name for path in box.rglob("*")} == before - {"00000000.note"}
     assert store.root.locks(Kind.GRAPHS) == store.root.state
 

@@ -106,7 +106,7 @@ def test_other_files_are_listed_and_never_touched(cache: Path, store: Store) -> 
     before = {path: row for path, row in tree(cache).items() if Path(path).name not in _file_names()}
     verification = verify(store, VerifyRequest(grace_ns=0))
     repaired = repair(store, [f for f in verification.findings if f.key is None], grace_ns=0)
-    store.execute(everything(store.entries()))
+    store.maintenance.execute(everything(store.entries()))
     after = tree(cache)
     assert not repaired and [f.damage for f in verification.findings] == [Damage.NOT_A_FILE]
     assert {path for path in before if Path(path).is_file()} == {path for path in after if Path(path).is_file()}
@@ -122,7 +122,7 @@ def test_nothing_of_ours_comes_into_the_tree(cache: Path, store: Store) -> None:
     """Ledger, lock and quarantine lie in the user's state directory, named by the tree's path."""
     names = {str(path.relative_to(cache)) for path in cache.rglob("*")}
     assert not findings(store)
-    store.remove([find_entry(store, GRAPH)])
+    store.maintenance.remove([find_entry(store, GRAPH)])
     store.close()
     assert {str(path.relative_to(cache)) for path in cache.rglob("*")} == names - {f"graphs/{GRAPH[6:]}.json"}
     (state,) = (cache.parent / "state" / "jcache" / "roots").iterdir()
@@ -476,7 +476,7 @@ def test_damage_goes_to_quarantine_and_comes_back(cache: Path, store: Store) -> 
     quarantine = Quarantine(store.root)
     (record,) = quarantine.records()
     assert record.key == TAPE and record.file_name == f"parameterized_reward_compute/{TAPE[12:]}.bin"
-    store.restore(quarantine, record)
+    store.maintenance.restore(quarantine, record)
     assert path.read_bytes() == torn and path.stat().st_mtime_ns == long_ago
 
 

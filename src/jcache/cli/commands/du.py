@@ -80,7 +80,7 @@ def _grouping(store: Store, by: str, entries: Sequence[Entry]) -> Callable[[Entr
 
 
 def _known(store: Store, kind: Kind) -> dict[str, Known]:
-    return store.softly(lambda: store.ledger.known(kind)) or {}
+    return store.queue.attempt(lambda: store.ledger.known(kind)) or {}
 
 
 def _render(by: str, count: Counter[str], size: Counter[str], *, quiet: bool, verbose: bool) -> None:

@@ -33,7 +33,7 @@ from jcache.layout import Kind, Member, Root, is_key, member
 from jcache.shipping.archive import signing
 from jcache.shipping.exporter.export import ExportRequest, prepare_export, write_archive
 from jcache.shipping.exporter.sink import DescriptorSink, FileSink, Sink
-from jcache.store import files, foreign
+from jcache.store import files, foreign, pending_file
 from jcache.units import parse_age
 
 _PARTLY: Final = 3
@@ -106,9 +106,7 @@ def export(
 
     Example: jcache export | ssh host jcache import -
     """
-    to = _STDOUT if _is_stdout(to) else to
-    if to == _STDOUT:
-        _check_stdout()
+    to = _destination(to)
     request = ExportRequest(
         selection=Selection(kinds=kinds_of(kind), filters=tuple(_filters(filter, used_since))),
         keys=tuple(keys or ()),
@@ -131,6 +129,14 @@ def export(
         tell_left_out(store, prepared, exported, verbose=verbose)
         _print_summary(summary, json=json, quiet=quiet, verbose=verbose)
     return _PARTLY if prepared.findings or prepared.being_written or exported.omitted else 0
+
+
+def _destination(to: str) -> str:
+    """Return a destination, with ``-`` for every name of standard output, to which an archive must be writable."""
+    if not _is_stdout(to):
+        return to
+    _check_stdout()
+    return _STDOUT
 
 
 def _print_summary(summary: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) -> None:
@@ -249,7 +255,7 @@ def _sink(target: Path | None) -> Iterator[Sink]:
             directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with files.refusal(f"write to {target.parent}"):
-                file = files.Unpublished(directory)
+                file = pending_file.PendingFile(directory)
             try:
                 yield FileSink(file, str(target))
                 with files.refusal(f"write {target}"):

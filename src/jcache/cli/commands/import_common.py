@@ -185,11 +185,14 @@ def damage_of_kept(store: Store, outcomes: Mapping[EntryId, ImportOutcome]) -> d
         store: store of the root.
         outcomes: outcome of each entry of the import; only `ImportOutcome.DIFFERENT` is examined.
     """
-    copied_ns = store.softly(store.ledger.copied_ns)
+    copied_ns = store.queue.attempt(store.ledger.copied_ns)
     damaged = {}
     for kind in Kind:
         keys = [key for of, key in outcomes if of is kind and outcomes[of, key] is ImportOutcome.DIFFERENT]
-        known = store.softly(partial(store.ledger.known, kind, keys if len(keys) < _MAX_KEYS_LOOKED_UP else None)) or {}
+        known = (
+            store.queue.attempt(partial(store.ledger.known, kind, keys if len(keys) < _MAX_KEYS_LOOKED_UP else None))
+            or {}
+        )
         for key in keys:
             mine = known.get(key) or Known(kind, key)
             claim = Claim(
@@ -273,8 +276,8 @@ def count_lost_pins(store: Store, manifest: Manifest, imported: ImportResult) ->
     wanted = {(item.kind, item.key) for item in manifest.items if item.pinned} & there
     if not wanted:
         return 0
-    store.flush()
-    return len(wanted - (store.softly(store.pins.known) or set()))
+    store.queue.flush()
+    return len(wanted - (store.queue.attempt(store.pins.known) or set()))
 
 
 def _check_loading(store: Store, imported: ImportResult) -> Any:  # noqa: ANN401

@@ -1,7 +1,7 @@
 """`jcache info`: number, bytes and last use of a root's entries, and an overview of all caches."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,6 +18,13 @@ from jcache.units import format_age, format_size, rfc3339
 if TYPE_CHECKING:
     from jcache.admin.discovery import FoundCache
 
+_COLUMNS: Final = [
+    ("kind", "left"),
+    ("entries", "right"),
+    ("bytes", "right"),
+    ("last use", "right"),
+    ("oldest use", "right"),
+]
 _LABELS = {
     "autotune": "XLA autotune cache",
     "kernels": "XLA kernel cache",
@@ -103,19 +110,12 @@ def _kind_json(kind: KindCensus) -> dict[str, Any]:
 
 def _render(census: Census, verbose: bool) -> None:
     output.rich(output.plain(f"{census.root.path}  ({census.root.title})"), "")
-    columns = [
-        ("kind", "left"),
-        ("entries", "right"),
-        ("bytes", "right"),
-        ("last use", "right"),
-        ("oldest use", "right"),
-    ]
     now = clock.now_ns()
     kinds = {
         kind: counted for kind, counted in census.kinds.items() if counted.entries or census.root.layout.follows_jax
     }
     rows = [_row(kind, counted, now) for kind, counted in kinds.items()]
-    output.rich(output.table(columns, rows))
+    output.rich(output.table(_COLUMNS, rows))
     for kind, counted in kinds.items():
         if counted.unknown:
             some = output.count(counted.unknown, "entry", "entries")

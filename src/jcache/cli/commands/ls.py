@@ -138,7 +138,7 @@ def _reading(entries: Sequence[Entry]) -> Iterable[Entry]:
 def _add_notes(store: Store, selection: Selection, entries: Sequence[Entry]) -> None:
     """Print why last uses are unknown, and how many entries are not listed because no current JAX reads them."""
     if unknown := [entry.kind for entry in entries if entry.unknown]:
-        output.message(f"* last use unknown, counted from writing: {store.why_unknown(unknown)}")
+        output.message(f"* last use unknown, counted from writing: {store.catalog.why_unknown(unknown)}")
     if not entries and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
         output.message(f"There are {hidden:,} that only jax <= 0.4.30 reads: --legacy lists them.")
 

@@ -34,6 +34,7 @@ from jcache.runs.log import Program
 from jcache.runs.report import RunReport, collect, summary
 from jcache.runtime.checked_reads import CheckedReads, runs_without_recorder, serving
 from jcache.store import files
+from jcache.store.locking import mark_bounded
 from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.store import Store
 from jcache.text import command as hint
@@ -103,11 +104,7 @@ def recorded(
         output.warning(f"{why}: the program runs without a report and without a cache.")
         return launch(command, without_cache(base))
     try:
-        found, faults = for_program(store.root, os.environ)
-        for fault in faults:
-            output.warning(fault)
-        if bound := variables(found):
-            base |= bound | {RUN_BOUND: next(iter(bound.values()))}
+        base |= _configured_bound(store.root)
         _prepare(store, base)
         started_ns = clock.now_ns()
         notices = [] if whatever or not is_turned_off(base) else [_TURNED_OFF]
@@ -127,6 +124,15 @@ def recorded(
     finally:
         shutil.rmtree(log_dir, ignore_errors=True)
     return outcome
+
+
+def _configured_bound(root: Root) -> dict[str, str]:
+    """Return the variables for the bound that is configured; warn of faults in the settings."""
+    found, faults = for_program(root, os.environ)
+    for fault in faults:
+        output.warning(fault)
+    bound = variables(found)
+    return bound | {RUN_BOUND: next(iter(bound.values()))} if bound else {}
 
 
 def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path, notices: list[str]) -> ProgramExit:
@@ -170,19 +176,19 @@ def _prepare(store: Store, environment: Mapping[str, str]) -> None:
     """Make missing sidecars, since a bounded JAX <= 0.11.1 stores nothing while one entry lacks its sidecar."""
     if environment.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
         _adopt(store)
-        store.bounded()
+        mark_bounded(store.root)
 
 
 def _adopt(store: Store) -> None:
     try:
-        store.adopt(Kind.EXECUTABLES, record=False)  # the program is waiting
+        store.maintenance.adopt(Kind.EXECUTABLES, record=False)  # the program is waiting
     except JcacheError as error:
         output.warning(str(error))
 
 
 def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, outcome: ProgramExit) -> RunReport:
     def build_seconds(key: str) -> float | None:
-        known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES, [key])) or {}
+        known = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES, [key])) or {}
         return known[key].seconds if key in known else None
 
     return collect(

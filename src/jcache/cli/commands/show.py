@@ -49,7 +49,7 @@ def show(
         if quiet:
             output.data(entry.key)
             return 0
-        rows = store.softly(lambda: store.ledger.known(entry.kind, [entry.key])) or {}
+        rows = store.queue.attempt(lambda: store.ledger.known(entry.kind, [entry.key])) or {}
         known = None if entry.legacy else rows.get(entry.key)  # a current entry may have the same key
         details = _read(store, entry)
         lineage = read_lineage(store, of=entry.kind)
@@ -190,7 +190,7 @@ def _digest(known: Known | None, details: dict[str, Any]) -> str | None:
 
 
 def _unknown(store: Store, entry: Entry) -> str:
-    return f"unknown, counted from writing: {store.why_unknown([entry.kind])}"
+    return f"unknown, counted from writing: {store.catalog.why_unknown([entry.kind])}"
 
 
 def _time_text(time_ns: int, now: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from jcache.formats.digest import is_digest
 from jcache.layout import AUTOTUNE_NAME, KERNELS_NAME, NAME_LIMIT, Kind, check_key
-from jcache.store.files import LATEST_NS
+from jcache.store.sidecar import LATEST_NS
 
 MAX_ENTRY_BYTES: Final = 8 << 30  # stored bytes of one entry; the largest executable in public reports has 2 GiB
 _MAX_TEXT_LENGTH: Final = 4096  # characters; Linux's longest path

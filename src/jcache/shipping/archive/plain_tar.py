@@ -11,7 +11,7 @@ from jcache.shipping.archive.decompress import DecompressedStream
 from jcache.shipping.archive.members import PlainTarMember
 from jcache.shipping.archive.tar_headers import DIRECTORY, REGULAR
 from jcache.shipping.archive.tar_reader import TarMember, TarReader
-from jcache.store.files import LATEST_NS
+from jcache.store.sidecar import LATEST_NS
 
 _MAX_RATIO: Final = 200  # entries are compressed already, and a million sidecars shrink to a twentieth
 _KINDS_BY_DIRECTORY: Final = {name: kind for kind, name in layout.DIRECTORY_NAMES.items()}

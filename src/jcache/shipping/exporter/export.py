@@ -145,7 +145,9 @@ def _entries_of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
     found = {(known.kind, known.key) for kind in Kind for known in store.ledger.known(kind).values()
              if known.run == report["id"]}  # fmt: skip
     if "programs" not in report:
-        store.notice(f"Run {report['id']} is old: jcache knows the entries that it stored, but not those that it hit.")
+        store.queue.notice(
+            f"Run {report['id']} is old: jcache knows the entries that it stored, but not those that it hit."
+        )
     for program in report.get("programs", ()):
         if program["outcome"] in (HIT, STORED) and program["key"]:
             found |= {(Kind.EXECUTABLES, key) for key in (program["key"], storable(program["key"]))}

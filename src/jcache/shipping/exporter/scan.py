@@ -20,8 +20,8 @@ from jcache.formats.digest import digest_of_file
 from jcache.formats.envelope import MAX_HEADER, read_header
 from jcache.layout import Kind, is_key
 from jcache.shipping.forecast.provenance import inspect_bytes
-from jcache.store import files
-from jcache.store.ledger import Content
+from jcache.store import files, unmoved_reads
+from jcache.store.ledger_contents import Content
 from jcache.verify.checks import CheckResult, Claim, check, moved_access_times
 from jcache.verify.pool import ignoring_interrupts, usable_cores
 
@@ -79,7 +79,7 @@ def open_regular(path: str | Path) -> FileIO:
     Raises:
         OSError: the path is absent, or is no regular file, such as a symbolic link.
     """
-    descriptor = files.open_to_look(path)
+    descriptor = unmoved_reads.open_to_look(path)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(f"{path} is no regular file")
@@ -127,7 +127,7 @@ def scan_entries(
         for size, scanned in zip(sizes, results, strict=True):
             for kind, directory in directories.items():
                 of_kind = (result.checked for result in scanned if result.checked.claim.kind is kind)
-                files.note_moved_in(directory, moved_access_times(of_kind))
+                unmoved_reads.note_moved_in(directory, moved_access_times(of_kind))
             yield size, scanned
     except BrokenProcessPool:
         raise JcacheError(

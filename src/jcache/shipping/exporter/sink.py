@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jcache.errors import JcacheError
-from jcache.store import files
+from jcache.store import files, pending_file
 from jcache.units import format_size
 
 _MAX_PIECES_PER_CALL: Final = 64  # pieces; Linux takes 1,024
@@ -51,7 +51,7 @@ class Sink:
 class FileSink(Sink):
     """Writes to a new file."""
 
-    def __init__(self, file: files.Unpublished, where: str) -> None:
+    def __init__(self, file: pending_file.PendingFile, where: str) -> None:
         super().__init__(where)
         self._file = file
 

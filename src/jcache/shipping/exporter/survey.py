@@ -21,8 +21,9 @@ from jcache.layout import Kind
 from jcache.shipping.archive.manifest import Item, Maker
 from jcache.shipping.exporter.scan import FileState, ScanRequest, ScanResult, result_on_record, scan_entries, scan_entry
 from jcache.shipping.forecast import provenance
-from jcache.store.files import LATEST_NS
-from jcache.store.ledger import Content, Known, holds_from
+from jcache.store.ledger import Known, holds_from
+from jcache.store.ledger_contents import Content
+from jcache.store.sidecar import LATEST_NS
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION, Claim
 
@@ -89,7 +90,7 @@ class Survey:
         self._directories = {kind: store.root.directory(kind) for kind in Kind}
         self._contents = provenance.load_contents(store)
         self._known = {kind: self._query_ledger(kind) for kind in Kind}
-        self._copied_ns = store.softly(store.ledger.copied_ns)
+        self._copied_ns = store.queue.attempt(store.ledger.copied_ns)
         self._sound: dict[tuple[Kind, str], _SoundEntry] = {}
         self._news: list[Known] = []
         self._new_contents: list[Content] = []
@@ -121,7 +122,7 @@ class Survey:
         self._describe()
 
     def _query_ledger(self, kind: Kind) -> dict[str, Known]:
-        return self._store.softly(lambda: self._store.ledger.known(kind)) or {}
+        return self._store.queue.attempt(lambda: self._store.ledger.known(kind)) or {}
 
     def _request(self, entry: Entry) -> ScanRequest:
         known = self._known[entry.kind].get(entry.key) or Known(entry.kind, entry.key)

@@ -75,7 +75,7 @@ def judge_root(store: Store, machine: Machine, environment: Mapping[str, str]) -
     counts as made by the installed version. Damaged entries are left out.
     """
     directory = store.root.directory(Kind.EXECUTABLES)
-    known = store.softly(lambda: store.ledger.known(Kind.EXECUTABLES)) or {}
+    known = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES)) or {}
     contents = provenance.load_contents(store)
     makers: dict[Maker, int] = {}
     items = []

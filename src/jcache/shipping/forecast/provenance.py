@@ -16,7 +16,9 @@ from jcache.errors import LedgerUnavailable
 from jcache.formats.digest import digest
 from jcache.formats.inspection import inspect
 from jcache.shipping.archive.manifest import Host, Maker, Manifest
-from jcache.store.ledger import Content, Known
+from jcache.store import ledger_contents
+from jcache.store.ledger import Known
+from jcache.store.ledger_contents import Content
 from jcache.store.store import Store
 from jcache.verify import path_keys
 
@@ -113,7 +115,7 @@ def inspect_bytes(data: bytes, digest_: str | None = None) -> Content:
 def load_contents(store: Store) -> dict[str, Content]:
     """Return the contents of executables that the ledger knows, by the digest of their bytes."""
     try:
-        contents = store.ledger.contents()
+        contents = ledger_contents.contents(store.ledger)
     except LedgerUnavailable:  # callers that need the ledger for more report it
         return {}
     readable = {text: _parse_maker(text) is not None for text in {content.maker for content in contents.values()}}
@@ -123,7 +125,7 @@ def load_contents(store: Store) -> dict[str, Content]:
 def save_contents(store: Store, news: Iterable[Content]) -> None:
     """Record the contents of executables in the ledger, if it can be written: they only save time."""
     with suppress(LedgerUnavailable):
-        store.ledger.record_contents(news)
+        ledger_contents.record_contents(store.ledger, news)
 
 
 def save_imported(store: Store, manifest: Manifest) -> None:
@@ -135,7 +137,7 @@ def save_imported(store: Store, manifest: Manifest) -> None:
         if item.maker is not None and item.codec is not None and item.seconds is not None
     ]
     if news:
-        store.flush()  # the ledger keeps contents only of entries that it knows
+        store.queue.flush()  # the ledger keeps contents only of entries that it knows
         save_contents(store, news)
 
 

@@ -184,7 +184,7 @@ class EntryImporter:
         arrivals = [(incoming.item, self._arrival(incoming, staged)) for incoming, staged in self._waiting]
         self._waiting, self._waiting_bytes = [], 0
         try:
-            self._store.receive(kind, [arrival for _, arrival in arrivals])
+            self._store.writer.receive(kind, [arrival for _, arrival in arrivals])
         finally:
             for item, arrival in arrivals:
                 if arrival.published:

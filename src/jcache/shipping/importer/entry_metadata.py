@@ -62,7 +62,7 @@ class EntryMetadata:
         """Update entries that are there with equal bytes: later times of use, and facts that the ledger lacks."""
         for kind in {item.kind for item in items}:
             keys = [item.key for item in items if item.kind is kind]
-            known = self._store.softly(partial(self._store.ledger.known, kind, keys)) or {}
+            known = self._store.queue.attempt(partial(self._store.ledger.known, kind, keys)) or {}
             for item in items:
                 if item.kind is kind:
                     self._update_present(item, known.get(item.key) or Known(kind, item.key))
@@ -82,7 +82,7 @@ class EntryMetadata:
             if ours.digest == item.digest:
                 news = news._replace(digest=None, bytes=None, digest_ns=None)
             if any(value is not None for value in news[2:-2]):
-                self._store.learn_all([news])
+                self._store.queue.add_many([news])
             self._to_pin.append(item)
 
     def pin(self, items: Iterable[Item] = ()) -> None:
@@ -93,4 +93,4 @@ class EntryMetadata:
             if names:
                 self._store.pins.add(names)
         except (CannotWrite, LedgerUnavailable) as error:
-            self._store.notice(str(error))
+            self._store.queue.notice(str(error))

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from jcache.formats.digest import Hasher, shown
 from jcache.shipping.archive.manifest import Item, XlaFile
 from jcache.shipping.archive.members import PIECE_BYTES
-from jcache.store.files import Unpublished
+from jcache.store.pending_file import PendingFile
 
 
 class ByteSource(Protocol):
@@ -25,7 +25,7 @@ class ContentMismatch(Exception):
 class StagedFile(NamedTuple):
     """A file that is written, and the time in nanoseconds as of which its bytes are known."""
 
-    file: Unpublished
+    file: PendingFile
     taken_ns: int
 
 
@@ -41,7 +41,7 @@ class FileStager:
     def __init__(self, directory: int, written_ns: int, used_ns: int | None = None) -> None:
         self._directory = directory
         self._times = written_ns, used_ns
-        self._file: Unpublished | None = None
+        self._file: PendingFile | None = None
 
     def add(self, data: memoryview, *, is_last: bool) -> StagedFile | None:
         """Write the next bytes; return the file with the last ones.
@@ -51,7 +51,7 @@ class FileStager:
         """
         try:
             if self._file is None:
-                self._file = Unpublished(self._directory)
+                self._file = PendingFile(self._directory)
             self._file.write(data)
             return StagedFile(self._file, self._file.settle(*self._times)) if is_last else None
         except BaseException:

@@ -34,8 +34,8 @@ from jcache.shipping.importer.outcome import (
     outcome_of,
 )
 from jcache.shipping.importer.preflight import check_room, check_writable
-from jcache.store.files import LATEST_NS, RECENCY_BYTES
 from jcache.store.foreign import entry_at
+from jcache.store.sidecar import LATEST_NS, RECENCY_BYTES
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION
 from jcache.verify.faults import fault_of

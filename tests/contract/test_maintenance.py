@@ -11,9 +11,10 @@ from filelock import Timeout
 
 from jcache.errors import Locked
 from jcache.layout import Root
+from jcache.store.entry_writer import Outcome
 from jcache.store.eviction import everything, plan
 from jcache.store.policy import Order, Policy
-from jcache.store.store import Outcome, Store
+from jcache.store.store import Store
 from tests.contract.sides import EXECUTABLES, NEEDS_SIDECARS, Both, Jax, Jcache, contents, in_order, jax_version
 from tests.helpers.entries import NOW, SECOND, files_of, key, process
 from tests.helpers.waiting import LIMIT_S
@@ -53,7 +54,7 @@ def test_a_bound_is_turned_on_without_adopting(old: Path) -> None:
 def test_a_bound_is_turned_on_after_adopting(old: Path) -> None:
     """After adopting, every put and get of a bounded JAX works, and it evicts the oldest entries first."""
     with closing(Jcache(old)) as ours:
-        assert ours.store.adopt(EXECUTABLES) == 5
+        assert ours.store.maintenance.adopt(EXECUTABLES) == 5
     theirs = Jax(old, 500)
     assert theirs.get(key(0)) == b"x" * 100
     assert in_order(old) == [key(number) for number in (1, 2, 3, 4, 0)]
@@ -92,7 +93,7 @@ def test_jax_goes_on_after_every_prune(tmp_path: Path, bound: int | None, chance
             for number in chance.sample(range(40), 15):
                 sides[chance.choice(["JAX", "jcache"])].put(key(number), content(number))
             decided = plan(sides.jcache.store.entries(), some_policy(chance), now_ns=time.time_ns())
-            removal = sides.jcache.store.execute(decided)
+            removal = sides.jcache.store.maintenance.execute(decided)
             assert {entry.key for entry in removal.removed} == {verdict.entry.key for verdict in decided.victims}
             kept = {verdict.entry.key for verdict in decided.kept}
             assert set(in_order(tmp_path)) == kept
@@ -102,7 +103,9 @@ def test_jax_goes_on_after_every_prune(tmp_path: Path, bound: int | None, chance
             for number in gone[:3]:
                 assert sides.jax.put(key(number), content(number)) is Outcome.STORED
             assert bound is None or sum(files_of(tmp_path).values()) <= bound
-        sides.jcache.store.execute(plan(sides.jcache.store.entries(), Policy(max_entries=10), now_ns=time.time_ns()))
+        sides.jcache.store.maintenance.execute(
+            plan(sides.jcache.store.entries(), Policy(max_entries=10), now_ns=time.time_ns())
+        )
     assert Jax(tmp_path, 3000).put(key(99), b"x" * 3000) is Outcome.STORED
     assert in_order(tmp_path) == [key(99)]
 
@@ -111,7 +114,7 @@ AT_WORK = """
 import random, sys
 from pathlib import Path
 from tests.contract.sides import Jax
-from tests.contract.test_upkeep import content
+from tests.contract.test_maintenance import content
 from tests.helpers.entries import key
 theirs, chance = Jax(Path(sys.argv[1]), int(sys.argv[2])), random.Random(int(sys.argv[3]))
 print("ready", flush=True)
@@ -135,7 +138,7 @@ def test_a_bounded_jax_works_beside_us(tmp_path: Path, chance: random.Random) ->
                 ours.put(key(number), content(number))
                 number = chance.randrange(40)
                 assert content(number).startswith(ours.get(key(number)) or b"")  # JAX writes in place
-            ours.store.execute(plan(ours.store.entries(), some_policy(chance), now_ns=time.time_ns()))
+            ours.store.maintenance.execute(plan(ours.store.entries(), some_policy(chance), now_ns=time.time_ns()))
         assert said == "done\n"
         assert ours.put(key(99), b"x" * 1000) in (Outcome.STORED, Outcome.PRESENT)
     assert sum(files_of(tmp_path).values()) <= bound
@@ -173,9 +176,9 @@ def test_jcache_gives_up_while_jax_holds_the_lock(old: Path) -> None:
         with pytest.raises(Locked, match="was held by"):
             ours.put(key(9), b"x")
         with pytest.raises(Locked, match="was held by"):
-            ours.store.adopt(EXECUTABLES)
+            ours.store.maintenance.adopt(EXECUTABLES)
         with pytest.raises(Locked, match="was held by"):
-            ours.store.execute(everything(entries))
+            ours.store.maintenance.execute(everything(entries))
         assert sorted(os.listdir(old)) == before
         assert ours.get(key(1)) == b"x" * 100
         with closing(Jcache(old)) as unbounded:

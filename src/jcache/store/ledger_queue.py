@@ -1,0 +1,86 @@
+"""Records that wait to be written to a root's ledger in batches, and notices of what went on without the ledger."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from jcache.errors import LedgerUnavailable
+from jcache.layout import Kind, Root
+from jcache.store.ledger import Known, Ledger
+from jcache.store.pins import Pins
+
+T = TypeVar("T")
+
+_FLUSH_EVERY: Final = 64
+_FLUSH_EVERY_OF_MANY: Final = 4096
+
+
+class LedgerQueue:
+    """The queue in front of a root's ledger. A ledger that fails gives a notice, and nothing else fails.
+
+    Args:
+        root: the root.
+        ledger: its ledger.
+
+    Attributes:
+        ledger: the ledger.
+        pins: the pins of the root.
+        notices: one sentence for each way in which the ledger failed.
+    """
+
+    def __init__(self, root: Root, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.pins = Pins(root, ledger)
+        self.notices: list[str] = []
+        self._root = root
+        self._records: list[Known] = []
+        self._removed: set[tuple[Kind, str]] = set()
+
+    def attempt(self, action: Callable[[], T]) -> T | None:
+        """Return the result of an action on the ledger; if it fails, add a notice and return None."""
+        try:
+            return action()
+        except LedgerUnavailable as error:
+            self.notice(str(error))
+            return None
+
+    def notice(self, text: str) -> None:
+        """Add a sentence to the notices, once."""
+        if text not in self.notices:
+            self.notices.append(text)
+
+    def add(self, record: Known) -> None:
+        """Queue the record of one entry."""
+        self._records.append(record)
+        if len(self._records) + len(self._removed) >= _FLUSH_EVERY:
+            self.flush()
+
+    def add_many(self, records: Iterable[Known]) -> None:
+        """Queue records of many entries, which are written in large batches."""
+        self._records += records
+        if len(self._records) >= _FLUSH_EVERY_OF_MANY:
+            self.flush()
+
+    def forget(self, kind: Kind, key: str) -> None:
+        """Have the record of a removed entry deleted: it would be wrong for a new entry of the same key."""
+        self._removed.add((kind, key))
+        self.drop(kind, key)
+
+    def drop(self, kind: Kind, key: str) -> None:
+        """Take the records of an entry out of the queue."""
+        self._records = [record for record in self._records if (record.kind, record.key) != (kind, key)]
+
+    def flush(self) -> None:
+        """Write the queue to the ledger, if the ledger can be written and the root is still there."""
+        removed, records = self._removed, self._records
+        self._records, self._removed = [], set()
+        if not (removed or records) or not os.path.isdir(self._root.path):
+            return
+        if not os.path.isdir(self._root.pins):
+            self.attempt(self.pins.copy)
+        if removed:
+            self.attempt(lambda: self.ledger.forget(removed))
+        if records:
+            self.attempt(lambda: self.ledger.record(records))
