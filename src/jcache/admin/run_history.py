@@ -229,7 +229,8 @@ def _calls_of(report: Report, build_seconds: Callable[[str | None], float | None
     for kind, name in ((Kind.TRACES, "traces"), (Kind.GRAPHS, "graphs")):
         for one in (report.get(name) or {}).get("calls", ()):
             if isinstance(one, dict):
-                times = one.get("times", 1) if isinstance(one.get("times", 1), int) else 1
+                times = one.get("times", 1)
+                times = times if isinstance(times, int) and 0 <= times < 2**63 else 1
                 seconds = _number(one.get("seconds"))
                 saved = max(0.0, _number(one.get("spared_seconds")) - seconds)
                 yield _name(one.get("key"), one.get("name")), _call(kind, one, times, saved, seconds)

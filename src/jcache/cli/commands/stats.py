@@ -8,7 +8,8 @@ from jcache import clock
 from jcache.admin.run_history import By, by_day, by_function, by_run, parse_since, since as of_since, usage_of
 from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, open_store
-from jcache.cli.reports.stats_report import Statistics, as_json, prometheus_lines, render, sentence
+from jcache.cli.reports.prometheus import prometheus_lines
+from jcache.cli.reports.stats_report import Statistics, as_json, render, sentence
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.runs.report import report_named

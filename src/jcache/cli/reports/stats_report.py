@@ -1,6 +1,6 @@
-"""Print the statistics of recorded runs: as tables, as JSON, and in Prometheus' text format."""
+"""Print the statistics of recorded runs: as tables and as JSON."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,42 +16,6 @@ from jcache.runs.trace_report import COUNTS as TRACE_COUNTS, trace_lines
 from jcache.store.economics import Economics, in_all
 from jcache.text import command
 from jcache.units import NANOSECONDS, format_seconds, rfc3339
-
-_HELP: Final = {
-    "runs": "Recorded runs.",
-    "hits": "Executables found in the cache.",
-    "stored": "Executables looked up, compiled and written.",
-    "not_stored": "Executables looked up, compiled and not written.",
-    "bypassed": "Executables compiled without a look-up.",
-    "trace_seconds": "Seconds spent tracing.",
-    "lower_seconds": "Seconds spent lowering.",
-    "compile_seconds": "Seconds spent compiling.",
-    "retrieve_seconds": "Seconds spent retrieving entries.",
-    "saved_seconds": "Seconds of compilation that hits saved, less their retrieval.",
-}
-_GRAPHS_HELP: Final = {
-    "builds": "Graphs built.",
-    "loads": "Graphs loaded.",
-    "build_seconds": "Seconds spent building graphs.",
-    "load_seconds": "Seconds spent loading graphs.",
-    "spared_seconds": "Seconds that building the graphs loaded had taken.",
-}
-_GRAPH_CALLS_HELP: Final = {
-    "hits": "Calls for graphs that were served and not built.",
-    "stored": "Calls for graphs that were looked up, built, and their graphs stored.",
-    "not_stored": "Calls for graphs that were looked up and not found, and stored nothing.",
-    "bypassed": "Calls for graphs that were built without a look-up.",
-}
-_TRACES_HELP: Final = {
-    "hits": "Calls of jcache.jit functions that were not traced.",
-    "stored": "Calls that were looked up, traced, and their traces stored.",
-    "not_stored": "Calls that were looked up and traced only.",
-    "bypassed": "Calls that were left to jax.jit.",
-    "compared": "Traces that would have been served, and were traced to compare.",
-    "differing": "Of these, traces that gave another program.",
-    "seconds": "Seconds spent looking traces up.",
-    "saved_seconds": "Seconds of tracing that hits saved, less looking them up.",
-}
 
 _WIDTH_WITHOUT_KINDS: Final = 48  # columns of a terminal that the table needs with a short command
 _WIDTH_OF_KIND: Final = 13
@@ -124,7 +88,7 @@ def as_json(found: Statistics, count: int) -> dict[str, Any]:
         "runs": list(found.reports[:count]),
         "by": found.by,
         "groups": [_usage_json(usage) for usage in found.groups[:count]],
-        "graphs": _graphs_json(found.graphs),
+        "graphs": graphs_json(found.graphs),
     }
 
 
@@ -140,7 +104,7 @@ def _usage_json(usage: Usage) -> dict[str, Any]:
     return about | kinds | seconds | {"hit_rate": _rates(usage)}
 
 
-def _graphs_json(graphs: Mapping[str, Economics]) -> dict[str, Any]:
+def graphs_json(graphs: Mapping[str, Economics]) -> dict[str, Any]:
     """Return the seconds of building and loading graphs, by function and in total."""
 
     def fields(economics: Economics) -> dict[str, Any]:
@@ -148,21 +112,6 @@ def _graphs_json(graphs: Mapping[str, Economics]) -> dict[str, Any]:
 
     functions = [{"name": name, **fields(each), "slower": each.is_slower} for name, each in graphs.items()]
     return {"totals": fields(in_all(graphs)), "functions": functions}
-
-
-def prometheus_lines(found: Statistics) -> Iterator[str]:
-    """Yield the totals in Prometheus' text format."""
-    sums, of_graphs = found.sums, _graphs_json(found.graphs)["totals"]
-    metrics = [(name, text, sums[name]) for name, text in _HELP.items()]
-    metrics += [(f"traces_{name}", text, sums["traces"][name]) for name, text in _TRACES_HELP.items()]
-    metrics += [(f"graph_{name}", text, of_graphs[name]) for name, text in _GRAPHS_HELP.items()]
-    metrics += [(f"graphs_{name}", text, sums["graphs"][name]) for name, text in _GRAPH_CALLS_HELP.items()]
-    for name, text, value in metrics:
-        metric = f"jcache_{name}_total"
-        yield f"# HELP {metric} {text}\n# TYPE {metric} counter\n{metric} {value}"
-    saved = "jcache_time_saved_seconds"  # a gauge, since it falls when a graph takes longer to load than to build
-    text = "Seconds saved in all: of compilation, of tracing and of building graphs."
-    yield f"# HELP {saved} {text}\n# TYPE {saved} gauge\n{saved} {sums['total_saved_seconds']}"
 
 
 def render(found: Statistics, count: int, *, plot: bool, verbose: bool) -> None:
