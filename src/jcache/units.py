@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from jcache.errors import InvalidValue
@@ -158,8 +159,13 @@ def format_seconds(seconds: float) -> str:
 
 def rfc3339(time_ns: int) -> str | None:
     """Return nanoseconds since 1970 as RFC 3339 text in UTC, to the microsecond; None beyond the years 1 to 9999."""
+    whole = _whole_seconds(time_ns // NANOSECONDS)
+    return None if whole is None else f"{whole}.{time_ns % NANOSECONDS // 1000:06d}Z"
+
+
+@lru_cache(maxsize=256)
+def _whole_seconds(seconds: int) -> str | None:
     try:
-        moment = datetime.fromtimestamp(time_ns // NANOSECONDS, UTC)
+        return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
     except (OverflowError, ValueError, OSError):
         return None
-    return f"{moment.replace(tzinfo=None).isoformat()}.{time_ns % NANOSECONDS // 1000:06d}Z"

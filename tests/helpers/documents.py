@@ -123,8 +123,9 @@ def stable(command: str, text: str) -> list[str]:
             line = line.split()[0]
         line = re.sub(r"\S*tests/programs/", "", line)
         line = re.sub(r"\d{4}-?\d\d-?\d\dT[\d:.]+Z(-[0-9a-f]{6})?", "TIME", line)
+        line = re.sub(r"\b\d\d-\d\d \d\d:\d\d +[0-9a-f]{6}\b", "TIME RUN", line)  # as `jcache stats` has them
         line = re.sub(r"([\w.]+)-[0-9a-f]{8,64}", r"\1-HASH", line)
-        line = re.sub(r"[\d.,]+ ([KMGT]iB|B|bytes|s)\b|\([\d,.]+\)|\b\d+(s|min)\b|\d+%|zstd|zlib", "N", line)
+        line = re.sub(r"[\d.,]+ ([KMGT]iB|B|bytes|s)\b|\([\d,.]+\)|\b\d+(s|min)\b|\d+ ?%|zstd|zlib", "N", line)
         line = re.sub(r"blake3:[0-9a-f]+", "DIGEST", line)
         line = re.sub(r"─+", "─", line)
         line = re.sub(r"^(loss|mean) \S+", r"\1", line)  # the last digits are the CPU's; old JAX has other numbers

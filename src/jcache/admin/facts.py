@@ -50,12 +50,14 @@ class FactBook:
 
     def _read_ledger(self, kind: Kind, keys: Sequence[str]) -> None:
         ledger = self._store.ledger
-        known = self._store.queue.attempt(lambda: ledger.known(kind, keys if len(keys) <= _FEW else None))
+        some = keys if len(keys) <= _FEW else None
+        known = self._store.queue.attempt(lambda: ledger.facts(kind, ("hits", "jaxlib", "run"), some))
         if known is None:
             return  # the ledger cannot be read: nothing is known, not even that there were no hits
         for key in keys:
-            before, news = self._facts.get((kind, key), NO_FACTS), facts_of(known.get(key))
-            if before is not NO_FACTS:
+            row, before = known.get(key), self._facts.get((kind, key))
+            news = _NEVER_HIT if row is None else Facts(*row)
+            if before is not None:
                 news = news._replace(platform=before.platform, device=before.device)
             self._facts[kind, key] = news
 

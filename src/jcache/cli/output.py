@@ -44,6 +44,25 @@ def as_json(value: dict[str, Any], *, version: int = SCHEMA_VERSION) -> None:
     sys.stdout.write("\n")
 
 
+def as_json_list(value: dict[str, Any], name: str, items: Iterable[dict[str, Any]], *, version: int) -> None:
+    """Print one JSON document on stdout as `as_json` does, whose last field is a list with a line for each item.
+
+    Args:
+        value: the fields before the list.
+        name: name of the list.
+        items: the items, of which only one is held in memory.
+        version: of the fields of this command's document.
+    """
+    encode = json.JSONEncoder().encode
+    head = "".join(f"  {encode(key)}: {encode(part)},\n" for key, part in ({"schema_version": version} | value).items())
+    sys.stdout.write(f"{{\n{head}  {encode(name)}: [")
+    between = "\n    "
+    for item in items:
+        sys.stdout.write(between + encode(item))
+        between = ",\n    "
+    sys.stdout.write("]\n}\n" if between[0] == "\n" else "\n  ]\n}\n")
+
+
 def rich(*parts: RenderableType, whole: bool = False) -> None:
     """Print tables and styled text on stdout, at most as wide as the terminal, if stdout is one.
 

@@ -10,7 +10,6 @@ from jcache.layout import Kind, Root
 from jcache.store import files
 from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.directories import is_link
-from jcache.store.ledger import Known
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.listing import Listing, list_root
 
@@ -85,7 +84,7 @@ class Catalog:
         """Return the entries of one kind with seconds and pins, as the ledger knows them."""
         queue = self._queue
         keys = None if len(entries) > 100 else [entry.key for entry in entries]
-        known = queue.attempt(lambda: queue.ledger.known(kind, keys)) or {}
+        known = queue.attempt(lambda: queue.ledger.facts(kind, ("seconds",), keys)) or {}
         pins = queue.attempt(queue.pins.known)
         pinned = None if pins is None else {key for of, key in pins if of is kind}
         if not known and pinned == set():
@@ -93,6 +92,6 @@ class Catalog:
         return [_with_known(entry, known.get(entry.key), pinned) for entry in entries]
 
 
-def _with_known(entry: Entry, known: Known | None, pinned: set[str] | None) -> Entry:
-    seconds = entry.seconds if known is None else known.seconds
+def _with_known(entry: Entry, known: tuple[float | None] | None, pinned: set[str] | None) -> Entry:
+    seconds = entry.seconds if known is None else known[0]
     return entry._replace(seconds=seconds, pinned=None if pinned is None else entry.key in pinned)

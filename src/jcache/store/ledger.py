@@ -94,6 +94,30 @@ class Ledger(LedgerFile):
 
         return {row[1]: Known(kind, *row[1:]) for row in rows.whole(self.read(ask), _KNOWN, 2)}
 
+    def facts(
+        self, kind: Kind, names: tuple[str, ...], keys: Iterable[str] | None = None
+    ) -> dict[str, tuple[Any, ...]]:
+        """Return some columns of the records of a kind, by key; each record takes less memory than by `known`.
+
+        Args:
+            kind: the kind.
+            names: names of the columns, fields of `Known`.
+            keys: keys of the records; None for all.
+        """
+        query = f"SELECT key, {', '.join(names)} FROM entries WHERE kind = ?"  # noqa: S608  names of our own
+        columns = [_KNOWN[Known._fields.index(name)] for name in names]
+        wanted = None if keys is None else list(keys)
+
+        def ask(database: "sqlite3.Connection") -> dict[str, tuple[Any, ...]]:
+            found: Iterable[tuple[Any, ...]] = (
+                database.execute(query, (kind,))
+                if wanted is None
+                else (row for key in wanted for row in database.execute(query + " AND key = ?", (kind, key)))
+            )
+            return {row[0]: tuple(rows.fitting(row[1:], columns)) for row in found if rows.key(row[0]) is not None}
+
+        return self.read(ask) or {}
+
     def pins(self) -> set[tuple[Kind, str]]:
         """Return the pinned entries, as pairs of kind and key."""
         query = "SELECT kind, key FROM entries WHERE pinned_ns IS NOT NULL"

@@ -35,7 +35,9 @@ def hits(value: object) -> int:
 
 def key(value: object) -> str | None:
     """Return a text that can be a key, and so begin a file name."""
-    return value if isinstance(value, str) and 0 < len(value) <= 255 and not {"/", "\0"} & set(value) else None
+    if not isinstance(value, str) or not 0 < len(value) <= 255 or "/" in value or "\0" in value:
+        return None
+    return value
 
 
 def kind(value: object) -> Kind | None:

@@ -243,7 +243,7 @@ class TestSelection:
             store.ledger.add_run("old", 1, report("old"))
             store.ledger.record([Known(Kind.EXECUTABLES, key(2), run="old")])
             assert keys_of(prepare_export(store, ExportRequest(run="old"))) == {key(2)}
-            assert "long ago" in store.notices[0]
+            assert "is old" in store.notices[0]
 
     def test_legacy(self, plain: Root) -> None:
         """Legacy entries are counted and not exported."""

@@ -86,7 +86,10 @@ def test_no_lock_is_taken(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_busy_ledger(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy ledger is read; a failure to record is no error."""
-    monkeypatch.setattr("jcache.store.ledger.Ledger.__init__.__kwdefaults__", {"busy_timeout": 0.1, "outside": False})
+    monkeypatch.setattr(
+        "jcache.store.ledger.Ledger.__init__.__kwdefaults__",
+        {"busy_timeout": 0.1, "outside": False, "connections": None},
+    )
     add(plain.path, key(1), executable(), written_ns=NOW)
     with Store(plain) as store:
         store.ledger.record([Known(Kind.EXECUTABLES, key(1), seconds=0.5)])

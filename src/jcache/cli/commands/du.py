@@ -1,29 +1,27 @@
 """`jcache du`: bytes of entries, grouped by function, kind, device, jaxlib or run."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Annotated, Final
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
-from jcache.admin.facts import device_of
+from jcache.admin.usage import Group, Grouping, Order, ordered, sum_up
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, kinds_of, open_store
 from jcache.cli.progress import progress
-from jcache.entry import Entry
-from jcache.errors import InvalidValue
-from jcache.layout import Kind
-from jcache.store.ledger import Known
-from jcache.store.store import Store
-from jcache.units import format_size
+from jcache.units import format_seconds, format_size, parse_choice, whole_number
 
-GROUPINGS: Final = ("function", "kind", "device", "jaxlib", "run")
-_UNKNOWN: Final = "unknown"
+_SCHEMA_VERSION = 2  # groups have `build_seconds` and `runs`
 
 
 def complete_groupings(incomplete: str) -> list[str]:
     """Return the groupings that begin with a text."""
-    return [name for name in GROUPINGS if name.startswith(incomplete)]
+    return [name for name in Grouping if name.startswith(incomplete)]
+
+
+def complete_orders(incomplete: str) -> list[str]:
+    """Return the orders that begin with a text."""
+    return [name for name in Order if name.startswith(incomplete)]
 
 
 def du(
@@ -31,70 +29,74 @@ def du(
     by: Annotated[
         str,
         typer.Option(
-            "--by", metavar="WHAT", help=f"Group by {', '.join(GROUPINGS)}.", autocompletion=complete_groupings
+            "--by", metavar="WHAT", help=f"Group by {', '.join(Grouping)}.", autocompletion=complete_groupings
         ),
-    ] = "function",
+    ] = Grouping.FUNCTION.value,
+    sort: Annotated[
+        str,
+        typer.Option("--sort", metavar="ORDER", help=f"Sort by {', '.join(Order)}.", autocompletion=complete_orders),
+    ] = Order.BYTES.value,
+    limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="Show at most N groups.")] = None,
     kind: KindsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print exact bytes.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print exact bytes, and whole names.")] = False,
 ) -> None:
     """Show the bytes of entries by function, kind, device, jaxlib or run; `unknown` if an entry does not name one.
 
+    Also the time that building them took, as far as it is on record (--sort seconds
+    reads it from the entries), and in how many recorded runs they were used.
+
     Example: jcache du --by device
     """
-    if by not in GROUPINGS:
-        raise InvalidValue(f"Cannot group bytes by '{by}': choose from {', '.join(GROUPINGS)}.")
+    grouping, order = parse_choice(Grouping, by, "is no group of du"), parse_choice(Order, sort, "is no order of du")
+    count = whole_number("--limit", limit)
     with open_store(root) as store:
-        entries = store.entries(kinds_of(kind), legacy=True)
-        group = _grouping(store, by, entries)
-        count: Counter[str] = Counter()
-        size: Counter[str] = Counter()
-        for entry in progress(entries, "reading entries") if by == "device" else entries:
-            name = group(entry)
-            count[name] += 1
-            size[name] += entry.bytes
+        groups = sum_up(
+            store,
+            grouping,
+            kinds_of(kind),
+            read_seconds=order is Order.SECONDS,
+            progress=lambda entries: progress(entries, "reading entries"),
+        )
+        groups = ordered(groups, order)
+        shown = groups if count is None else groups[:count]
+        total = sum(group.bytes for group in groups)
         if json:
-            groups = [{"name": n, "entries": count[n], "bytes": b} for n, b in size.most_common()]
-            output.as_json(
-                {"root": str(store.root.path), "by": by, "groups": groups, "total_bytes": sum(size.values())}
-            )
-        else:
-            _render(by, count, size, quiet=quiet, verbose=verbose)
+            listed = [_as_json(group) for group in shown]
+            value = {"root": str(store.root.path), "by": grouping, "groups": listed, "total_bytes": total}
+            output.as_json(value, version=_SCHEMA_VERSION)
+            return
+        if not quiet:
+            output.rich(_table(grouping, shown, total, verbose=verbose), whole=verbose)
+            output.rich("")
+            if len(shown) < len(groups):
+                output.data(f"first {len(shown):,} of {len(groups):,} by {order}")
+        entries = sum(group.entries for group in groups)
+        output.data(f"{format_size(total)} in {output.count(entries, 'entry', 'entries')}")
 
 
-def _grouping(store: Store, by: str, entries: Sequence[Entry]) -> Callable[[Entry], str]:
-    if by == "function":
-        return lambda entry: entry.name or _UNKNOWN
-    if by == "kind":
-        return lambda entry: entry.kind
-    if by == "device":
-        return lambda entry: device_of(store, entry)[1] or _UNKNOWN
-    known = {kind: _known(store, kind) for kind in {entry.kind for entry in entries}}
-
-    def from_ledger(entry: Entry) -> str:
-        row = known[entry.kind].get(entry.key)
-        return (row and (row.jaxlib if by == "jaxlib" else row.run)) or _UNKNOWN
-
-    return from_ledger
+def _as_json(group: Group) -> dict[str, object]:
+    return {
+        "name": group.name,
+        "entries": group.entries,
+        "bytes": group.bytes,
+        "build_seconds": group.seconds,
+        "runs": group.runs,
+    }
 
 
-def _known(store: Store, kind: Kind) -> dict[str, Known]:
-    return store.queue.attempt(lambda: store.ledger.known(kind)) or {}
-
-
-def _render(by: str, count: Counter[str], size: Counter[str], *, quiet: bool, verbose: bool) -> None:
-    total = sum(size.values())
-    if not quiet:
-        columns = [(by, "fold"), ("entries", "right"), ("bytes", "right"), ("share", "right")]
-        rows = [
-            (
-                output.plain(name),
-                f"{count[name]:,}",
-                f"{b:,}" if verbose else format_size(b),
-                f"{b / total:.0%}" if total else "–",
-            )
-            for name, b in size.most_common()
-        ]
-        output.rich(output.table(columns, rows), "")
-    output.data(f"{format_size(total)} in {output.count(sum(count.values()), 'entry', 'entries')}")
+def _table(by: Grouping, groups: Sequence[Group], total: int, *, verbose: bool) -> Any:  # noqa: ANN401
+    numbers = ("entries", "bytes", "share", "built in", "runs")
+    rows = [
+        (
+            output.plain(group.name),
+            f"{group.entries:,}",
+            f"{group.bytes:,}" if verbose else format_size(group.bytes),
+            f"{group.bytes / total:.0%}" if total else "–",
+            "–" if group.seconds is None else format_seconds(group.seconds),
+            f"{group.runs:,}",
+        )
+        for group in groups
+    ]
+    return output.table([(by, "fold"), *((name, "right") for name in numbers)], rows, whole=verbose)

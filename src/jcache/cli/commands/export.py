@@ -133,7 +133,7 @@ def export(
 
 def _destination(to: str) -> str:
     """Return a destination, with ``-`` for every name of standard output, to which an archive must be writable."""
-    if not _is_stdout(to):
+    if to != _STDOUT and not _is_stdout(to):
         return to
     _check_stdout()
     return _STDOUT

@@ -120,8 +120,9 @@ def ls(
         if json:
             facts.learn(entries, [*entry_table.IN_JSON, *shown])
             more = entry_table.more_json(selection, shown)
-            listed = [entry_table.as_json(entry, facts.of(entry), more) for entry in entries]
-            output.as_json({"root": str(store.root.path), "entries": listed}, version=2)
+            make = entry_table.json_maker(more)
+            listed = (make(entry, facts.of(entry)) for entry in entries)
+            output.as_json_list({"root": str(store.root.path)}, "entries", listed, version=2)
         elif quiet:
             for entry in entries:
                 output.data(entry.key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from jcache.admin.facts import FactBook
@@ -15,6 +15,7 @@ from jcache.units import format_age, format_seconds, format_size, rfc3339
 
 _NUMBERS: Final = (Type.SIZE, Type.AGE, Type.SECONDS, Type.COUNT)
 _UNKNOWN: Final = "–"
+_TO_JSON: Final[Mapping[Type, Callable[[Any], Any]]] = {Type.AGE: rfc3339, Type.SECONDS: float}
 DEFAULT: Final = tuple(FIELDS[name] for name in ("key", "kind", "size", "used", "seconds"))
 IN_JSON: Final = tuple(field for field in FIELDS.values() if field.source is not Source.CONTENT)
 
@@ -27,21 +28,33 @@ def as_json(entry: Entry, facts: Facts = NO_FACTS, fields: Sequence[Field] = ())
         facts: what is known of it, as far as the fields ask for it.
         fields: fields of the content of executables to add.
     """
+    return json_maker(fields)(entry, facts)
+
+
+def json_maker(fields: Sequence[Field] = ()) -> Callable[[Entry, Facts], dict[str, Any]]:
+    """Return a function that returns an entry as `as_json` does.
+
+    Args:
+        fields: fields of the content of executables to add.
+    """
     shown = dict.fromkeys([FIELDS["key"], FIELDS["kind"], FIELDS["name"], *IN_JSON, *fields])
-    values = {field.json_name: _json_value(field, field.read(entry, facts)) for field in shown}
-    return values | {"use_unknown": entry.unknown, "legacy": entry.legacy}
+    columns = [(field.json_name, field.read, _TO_JSON.get(field.type)) for field in shown]
+
+    def make(entry: Entry, facts: Facts) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, read, convert in columns:
+            value = read(entry, facts)
+            made[name] = value if convert is None or value is None else convert(value)
+        made["use_unknown"], made["legacy"] = entry.unknown, entry.legacy
+        return made
+
+    return make
 
 
 def more_json(selection: Selection, columns: Sequence[Field]) -> list[Field]:
     """Return the fields of content that JSON has because a column, a filter or the order asks for them."""
     asked = [*columns, selection.sort.field, *(one.field for one in selection.filters)]
     return [field for field in dict.fromkeys(asked) if field not in IN_JSON]
-
-
-def _json_value(field: Field, value: Any) -> Any:  # noqa: ANN401
-    if field.type is Type.AGE:
-        return rfc3339(value)
-    return float(value) if field.type is Type.SECONDS and value is not None else value
 
 
 def table(entries: Sequence[Entry], fields: Sequence[Field], facts: FactBook, now_ns: int, *, whole: bool) -> Any:  # noqa: ANN401
