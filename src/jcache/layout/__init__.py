@@ -24,7 +24,6 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
 """
 
 from jcache.layout.keys import (
-    answers,
     are_files_of_keys,
     check_key,
     hash_of,
@@ -59,7 +58,7 @@ from jcache.layout.root import Root
 __all__ = [
     "ASIDE_PREFIX", "AUTOTUNE_NAME", "DIRECTORY_NAMES", "ENTRY_SUFFIX", "JAX", "JCACHE", "KERNELS_NAME",
     "LOCK_NAME", "NAME_LIMIT", "PINS_NAME", "SIDECAR_SUFFIX", "STATE_NAME", "TAG_NAME", "TAG_TEXT",
-    "TEMPORARY_PREFIX", "XLA_NAMES", "Kind", "Layout", "Member", "Root", "answers", "are_files_of_keys",
+    "TEMPORARY_PREFIX", "XLA_NAMES", "Kind", "Layout", "Member", "Root", "are_files_of_keys",
     "check_key", "file_name_of", "hash_of", "is_key", "kept_of", "member", "name_of", "parse_kind", "short_key",
     "shortened", "storable",
 ]  # fmt: skip

@@ -36,11 +36,6 @@ def short_key(key: str) -> str:
     return f"{name}{dash}{digits[:_SHORT_HASH]}" if dash else key
 
 
-def answers(key: str, prefix: str) -> bool:
-    """Return whether a prefix, which is not empty, begins a key or its hash."""
-    return key.startswith(prefix) or hash_of(key).startswith(prefix)
-
-
 def are_files_of_keys(names: Sequence[str]) -> bool:
     """Return whether every name is a key and a suffix of six characters: what `is_key` says of each, all at once."""
     hashes = "".join([name[-70:-6] for name in names])

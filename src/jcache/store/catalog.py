@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from jcache.entry import Entry
-from jcache.layout import Kind, Root
+from jcache.layout import Kind, Root, is_key
 from jcache.store import files
 from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.directories import is_link
 from jcache.store.ledger_queue import LedgerQueue
-from jcache.store.listing import Listing, list_root
+from jcache.store.listing import Listing, list_root, read_listing
+
+_FEW: Final = 100  # records that are faster to read one by one
 
 
 class Catalog:
@@ -76,14 +79,31 @@ class Catalog:
             found += self.enrich(kind, [*listing.entries(), *(listing.legacy if legacy else ()), *others])
         return found
 
+    def named(self, kind: Kind, keys: Iterable[str]) -> list[Entry]:
+        """Return the entries of a kind that have some keys, without listing the others, in a root of JAX's layout.
+
+        Raises:
+            CannotWrite: the directory cannot be read.
+        """
+        directory = self._root.directory(kind)
+        with files.refusal(f"read {directory}"):
+            listing = read_listing(kind, directory, root=self._root, only=filter(is_key, keys))
+        return self.enrich(kind, list(listing.entries()), all_read=False)
+
     def count(self, kind: Kind) -> int:
         """Return the number of entries of a kind."""
         return len(self.listing(kind)) + sum(1 for _ in self._rules.others(self._root, kind))
 
-    def enrich(self, kind: Kind, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries of one kind with seconds and pins, as the ledger knows them."""
+    def enrich(self, kind: Kind, entries: Sequence[Entry], *, all_read: bool = True) -> list[Entry]:
+        """Return the entries of one kind with seconds and pins, as the ledger knows them.
+
+        Args:
+            kind: the kind.
+            entries: the entries.
+            all_read: whether these may be most of the entries, so that reading the whole ledger is faster.
+        """
         queue = self._queue
-        keys = None if len(entries) > 100 else [entry.key for entry in entries]
+        keys = None if all_read and len(entries) > _FEW else [entry.key for entry in entries]
         known = queue.attempt(lambda: queue.ledger.facts(kind, ("seconds",), keys)) or {}
         pins = queue.attempt(queue.pins.known)
         pinned = None if pins is None else {key for of, key in pins if of is kind}

@@ -15,7 +15,7 @@ entries does and `jcache verify` is there to find; and for access times, which a
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -144,6 +144,7 @@ def read_listing(
     *,
     root: Root | None = None,
     uses: bool = False,
+    only: Iterable[str] | None = None,
 ) -> Listing:
     """Read a directory of entries; one that does not exist is empty.
 
@@ -153,6 +154,7 @@ def read_listing(
         snapshots: the ledger, for directories with many entries.
         root: in which no link is followed: a directory behind one is empty.
         uses: whether access times are to be those of now where a snapshot remembers them.
+        only: keys of the entries to read, whatever else is there; None for all entries, and the files beside them.
 
     Raises:
         OSError: the directory cannot be read.
@@ -168,6 +170,9 @@ def read_listing(
     try:
         listing.times = access_times(descriptor, root)
         reader = EntryReader(descriptor, listing.times)
+        if only is not None:
+            listing.columns = reader.read(dict.fromkeys(only, True), None)
+            return listing
         _fill(listing, reader, snapshots, uses=uses and listing.times.within_ns is not None)
     finally:
         os.close(descriptor)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice, takewhile
 from typing import Final
 
 from jcache.entry import Entry
 from jcache.errors import UnknownKey
-from jcache.layout import Kind, answers, name_of, short_key
+from jcache.layout import Kind, hash_of, name_of, short_key
 from jcache.store.listing import Listing
 from jcache.store.store import Store
 from jcache.text import ELLIPSES, command, did_you_mean, nearest
@@ -28,6 +31,18 @@ class KeyFinder:
     def __init__(self, keys: Iterable[str]) -> None:
         self._known = frozenset(keys)
 
+    @cached_property
+    def _sorted(self) -> tuple[list[str], list[tuple[str, str]]]:
+        """The keys, and their hashes with the keys, each in order."""
+        return sorted(self._known), sorted((hash_of(key), key) for key in self._known)
+
+    def _begun(self, text: str) -> set[str]:
+        """Return the keys that begin with a text, or whose hash does."""
+        keys, hashes = self._sorted
+        some = takewhile(lambda key: key.startswith(text), islice(keys, bisect_left(keys, text), None))
+        more = takewhile(lambda pair: pair[0].startswith(text), islice(hashes, bisect_left(hashes, (text, "")), None))
+        return {*some, *(key for _, key in more)}
+
     def answering(self, text: str, *, parts: bool = False) -> set[str]:
         """Return the keys that a text may stand for.
 
@@ -39,7 +54,7 @@ class KeyFinder:
             return set()
         if text in self._known:
             return {text}
-        found = {key for key in self._known if answers(key, text)}
+        found = self._begun(text)
         for ellipsis in ELLIPSES:
             head, cut, tail = text.partition(ellipsis)
             if not found and head and cut and tail:
@@ -76,6 +91,25 @@ def find_entry(store: Store, text: str, *, parts: bool = False) -> Entry:
     found = [entry for listing in listings for entry in _with_keys(listing, keys)]
     entry = only_entry(store, finder, text, found)
     return store.catalog.enrich(entry.kind, [entry])[0]
+
+
+def find_keys(store: Store, texts: Iterable[str]) -> set[str]:
+    """Return the keys of the entries that some texts stand for, as `find_entry` finds them one by one.
+
+    Raises:
+        UnknownKey: a text stands for no entry, or for several.
+    """
+    listings = [store.listing(kind) for kind in Kind]
+    finder = KeyFinder(key for listing in listings for key in _keys(listing))
+    meant = {text: finder.answering(store.root.layout.key_of(text)) for text in texts}
+    wanted = set().union(*meant.values())
+    by_key: dict[str, list[Entry]] = {}
+    for entry in (entry for listing in listings for entry in _with_keys(listing, wanted)):
+        by_key.setdefault(entry.key, []).append(entry)
+    return {
+        only_entry(store, finder, text, [entry for key in sorted(keys) for entry in by_key.get(key, ())]).key
+        for text, keys in meant.items()
+    }
 
 
 def only_entry(store: Store, finder: KeyFinder, text: str, found: list[Entry]) -> Entry:

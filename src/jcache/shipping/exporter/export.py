@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from jcache import __version__
-from jcache.admin.selection import Selection, select
+from jcache import __version__, clock
+from jcache.admin.facts import FactBook
+from jcache.admin.selection import Selection, matching, select
 from jcache.configuration.files import of_root
 from jcache.entry import GRACE_NS, Entry
 from jcache.findings import Finding
@@ -36,7 +37,7 @@ from jcache.shipping.exporter.send import BUFFER_BYTES, find_damage, send_file
 from jcache.shipping.exporter.survey import Progress, SourceFile, Survey
 from jcache.shipping.forecast import provenance
 from jcache.shipping.forecast.installation import this_installation
-from jcache.store.lookup import find_entry
+from jcache.store.lookup import find_keys
 from jcache.store.store import Store
 
 _PROGRESS_STEPS: Final = 256
@@ -121,14 +122,7 @@ def _no_progress(done: int, total: int) -> None:
 
 def _choose_entries(store: Store, request: ExportRequest, prepared: PreparedExport) -> list[Entry]:
     """Return the requested entries in the manifest's order; count those that are left out."""
-    found = {
-        (entry.kind, entry.key): entry
-        for entry in select(store, dataclasses.replace(request.selection, legacy=True), seconds=False)
-    }
-    if request.keys:
-        exact = {entry.key for entry in found.values()}
-        wanted = {key if key in exact else find_entry(store, key).key for key in request.keys}
-        found = {place: entry for place, entry in found.items() if entry.key in wanted}
+    found = {(entry.kind, entry.key): entry for entry in _selected(store, request)}
     if request.run is not None:
         of_run = _entries_of_run(store, request.run)
         found = {place: entry for place, entry in found.items() if place in of_run}
@@ -137,6 +131,21 @@ def _choose_entries(store: Store, request: ExportRequest, prepared: PreparedExpo
     kept = [entry for entry in chosen if entry.key not in request.exclude]
     prepared.excluded = len(chosen) - len(kept)
     return sorted(kept)
+
+
+def _selected(store: Store, request: ExportRequest) -> list[Entry]:
+    """Return the entries that the selection and the keys of a request ask for; list the root only if that is needed."""
+    selection = dataclasses.replace(request.selection, legacy=True)
+    if not request.keys:
+        return select(store, selection, seconds=False)
+    if store.root.layout.follows_jax:
+        named = [entry for kind in selection.kinds for entry in store.catalog.named(kind, request.keys)]
+        if {entry.key for entry in named} == set(request.keys):
+            return matching(store, named, selection.filters, clock.now_ns(), FactBook(store))
+    found = select(store, selection, seconds=False)
+    exact = {entry.key for entry in found}
+    wanted = (exact & set(request.keys)) | find_keys(store, [key for key in request.keys if key not in exact])
+    return [entry for entry in found if entry.key in wanted]
 
 
 def _entries_of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:

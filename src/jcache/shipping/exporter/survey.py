@@ -28,6 +28,7 @@ from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION, Claim
 
 _RETRY_PAUSE_S: Final = 0.5
+_FEW_RECORDS: Final = 5000  # are faster to read one by one than all records of a large root
 
 Progress = Callable[[int, int], None]
 
@@ -122,7 +123,10 @@ class Survey:
         self._describe()
 
     def _query_ledger(self, kind: Kind) -> dict[str, Known]:
-        return self._store.queue.attempt(lambda: self._store.ledger.known(kind)) or {}
+        """Return the records of the chosen entries; of many, those of all entries, which are faster to read at once."""
+        keys = [key for of, key in self._entries if of is kind]
+        some = keys if len(keys) <= _FEW_RECORDS else None
+        return self._store.queue.attempt(lambda: self._store.ledger.known(kind, some)) or {}
 
     def _request(self, entry: Entry) -> ScanRequest:
         known = self._known[entry.kind].get(entry.key) or Known(entry.kind, entry.key)
