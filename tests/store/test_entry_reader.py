@@ -24,6 +24,9 @@ class Memory:
         self.ledger = ledger
         self.saved = 0
 
+    def drop_snapshot(self, directory: str) -> None:
+        self.ledger.drop_snapshot(directory)
+
     def load_snapshot(self, directory: str) -> Snapshot | None:
         return self.ledger.load_snapshot(directory)
 

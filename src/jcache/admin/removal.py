@@ -23,6 +23,7 @@ from jcache.text import command
 from jcache.units import format_apart, parse_age, parse_choice, parse_size, whole_number
 
 _BLOCK_BYTES = 4096
+_MANY = 5000  # removed entries after which the ledger may have become much too large
 _PINNED = (Reason.PINNED, Reason.NEEDED)
 
 
@@ -175,6 +176,10 @@ def execute(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Pro
         store.pins.known(sure=True)  # raises, as a real run would, if the pins are unknown
     removal = foresee(plan) if dry_run else store.maintenance.execute(plan, progress=progress)
     xla_bytes = (xla_size(store.root) if dry_run else store.maintenance.remove_xla()) if xla else 0
+    if not dry_run and len(removal.removed) >= _MANY:
+        for kind in Kind:
+            store.listing(kind)  # so that the ledger no longer remembers a large directory that has become small
+        store.ledger.shrink(str(store.root.directory(kind)) for kind in Kind)
     gone = {(entry.kind, entry.key) for entry in removal.removed}
     return Removed(
         root=store.root,

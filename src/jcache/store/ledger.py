@@ -6,6 +6,7 @@ It is never needed to serve an entry: an absent one reads as empty, and what can
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import clock
@@ -19,6 +20,7 @@ from jcache.store.ledger_connection import ECONOMICS_SCHEMA, LedgerFile, has
 if TYPE_CHECKING:
     import sqlite3
 
+_FEW_PAGES: Final = 256  # unused pages of the file that are not worth a rewrite: 1 MiB
 _RUNS_IN_FULL: Final = 100
 _SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
 
@@ -241,6 +243,35 @@ class Ledger(LedgerFile):
             self.write(lambda database: database.execute(statement, row))
         except LedgerUnavailable:
             return
+
+    def drop_snapshot(self, directory: str) -> None:
+        """Drop the snapshot of a directory that has become small, if the ledger can be written."""
+        with suppress(LedgerUnavailable):
+            self.write(
+                lambda database: database.execute("DELETE FROM snapshots WHERE directory = ?", (_text(directory),))
+            )
+
+    def shrink(self, directories: Iterable[str]) -> None:
+        """Give the space of dropped records back if it is more than half of the file; a failure is ignored.
+
+        Args:
+            directories: directories of the root; snapshots of others, as of a root that was copied, are dropped.
+        """
+        if not self.is_there():
+            return
+        ours = [_text(directory) for directory in directories]
+        others = f"DELETE FROM snapshots WHERE directory NOT IN ({', '.join('?' * len(ours))})"  # noqa: S608  marks
+
+        def is_large(database: "sqlite3.Connection") -> bool:
+            (free,), (pages,) = (
+                database.execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_count")
+            )
+            return bool(free > _FEW_PAGES and free > pages / 2)
+
+        with suppress(LedgerUnavailable):
+            self.write(lambda database: database.execute(others, ours))
+            if self.read(is_large):
+                self.compact()
 
 
 def _text(path: str) -> str:

@@ -208,6 +208,22 @@ class LedgerFile:
         finally:
             self._connections.after_use()
 
+    def compact(self) -> None:
+        """Rewrite the file without unused pages, in place.
+
+        Raises:
+            LedgerUnavailable: another process uses it, or it cannot be written.
+        """
+        from jcache.store import sqlite, sqlite_connection
+
+        try:
+            with sqlite.failures(self._path, "write", self.close):
+                database = self._for_writing()
+                if sqlite_connection.is_current(database, self._path, alone=True):
+                    database.execute("VACUUM")
+        finally:
+            self._connections.after_use()
+
     def _transact(self, action: "Callable[[sqlite3.Connection], T]") -> T:
         """Change the file at the path: not one that was moved away, nor one that has got other names since."""
         from jcache.store import sqlite_connection

@@ -50,6 +50,7 @@ class Snapshots(Protocol):
 
     def load_snapshot(self, directory: str) -> Snapshot | None: ...
     def save_snapshot(self, directory: str, snapshot: Snapshot) -> None: ...
+    def drop_snapshot(self, directory: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -197,6 +198,8 @@ def _fill(listing: Listing, reader: "EntryReader", snapshots: Snapshots | None, 
     others += reader.rejected
     if snapshots and remember:
         snapshots.save_snapshot(str(listing.directory), Snapshot(listing.changed_ns, read_ns, listing.columns, others))
+    elif snapshots and old is not None and len(listing) < SNAPSHOT_FROM:
+        snapshots.drop_snapshot(str(listing.directory))
     _describe_others(listing, reader, others)
 
 
