@@ -221,7 +221,7 @@ def test_info_after_an_import(jcache: Jcache, moved: Path, tmp_path: Path) -> No
     """After an import, `info` counts executables that cannot be hit, until a link is made."""
     target = tmp_path / "new"
     total = jcache("import", moved, "--root", target, "--json").json["forecast"]["cannot"]
-    assert f"{total} of {total} executables cannot hit" in jcache("info", "--root", target, "--json").json["health"]
+    assert f"{total} of {total} executables cannot be hit" in jcache("info", "--root", target, "--json").json["health"]
     assert "ln -s" in jcache("info", "-v", "--root", target).out
     assert jcache("import", moved, "--root", target, "--link").code == 0
     assert jcache("info", "--root", target, "--json").json["health"].startswith("ok (")

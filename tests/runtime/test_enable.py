@@ -321,7 +321,7 @@ for action in (jcache.info, jcache.clear, lambda: jcache.prune(keep_last=1)):
 show(told)
 """
     (told,) = run(PRELUDE + program, tmp_path, env=QUIET).value
-    assert len(told) == 3 and all("name the one that is meant" in text for text in told)
+    assert len(told) == 3 and all("name the root here" in text for text in told)
 
 
 @pytest.mark.parametrize("spelled", ["{0}/root", "{0}/root/", "{0}/other/../root", "{0}/root/executables", "root"])

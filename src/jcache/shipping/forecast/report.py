@@ -64,7 +64,7 @@ class Forecast:
             verdict.hit is Hit.WILL
             and (programs is None or verdict.condition.programs in (None, programs))
             and (programs is None or verdict.condition.directory in (None, string))
-            and verdict.condition.xla_caches is None
+            and (verdict.condition.xla_caches is None or (programs is None and verdict.condition.directory is not None))
             for verdict in self.verdicts.values()
         )
 
@@ -113,9 +113,10 @@ class Forecast:
     def _by(self, condition: HitCondition) -> str:
         """Return the part of a sentence that names the programs."""
         if condition.xla_caches is not None:
-            enabled = "with `jcache.enable()`, " if condition.directory is None else ""
-            command = self._settings(condition.directory, condition.xla_caches)
-            return f" {enabled}where JAX has the same setting for XLA's caches: `{command}`; and by nothing else"
+            where = f"where JAX has the same setting for XLA's caches: `{self._settings(*condition[1:])}`"
+            if condition.directory is None:
+                return f" with `jcache.enable()`, {where}; and by nothing else"
+            return f" by `{self._run()}`, with `jcache.enable()`, and by JAX alone {where}"
         if condition.programs is ProgramKind.PLAIN and condition.directory is not None:
             command = self._settings(condition.directory)
             return (
