@@ -12,7 +12,8 @@ from jcache.formats.executable import pack_executable
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, Kind, Root
 from jcache.shipping.archive import open_archive
 from jcache.shipping.archive.reader import ArchiveReader
-from jcache.shipping.exporter.export import ExportRequest, prepare_export, write_archive
+from jcache.shipping.exporter.export import prepare_export, write_archive
+from jcache.shipping.exporter.selection import ExportRequest
 from jcache.shipping.forecast.judge import judge
 from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.importer.archive_import import ImportPlan, execute_plan, plan_import

@@ -29,13 +29,13 @@ from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest_codec import decode
 from jcache.shipping.exporter import export as export_module, scan, send
 from jcache.shipping.exporter.export import (
-    ExportRequest,
     ExportResult,
     PreparedExport,
     count_key_directories,
     prepare_export,
     write_archive,
 )
+from jcache.shipping.exporter.selection import ExportRequest
 from jcache.store.ledger import Known
 from jcache.store.store import Store
 from tests.helpers.entries import (

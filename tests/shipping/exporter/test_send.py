@@ -20,8 +20,9 @@ from jcache.formats.compression import Codec
 from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
 from jcache.shipping.exporter import export as export_module, survey as survey_module
-from jcache.shipping.exporter.export import ExportRequest, PreparedExport, prepare_export, write_archive
+from jcache.shipping.exporter.export import PreparedExport, prepare_export, write_archive
 from jcache.shipping.exporter.scan import ScanRequest, scan_entries
+from jcache.shipping.exporter.selection import ExportRequest
 from jcache.shipping.exporter.sink import DescriptorSink
 from jcache.store.roots import open_root
 from jcache.store.store import Store

@@ -24,19 +24,21 @@ def complete_orders(incomplete: str) -> list[str]:
     return [name for name in Order if name.startswith(incomplete)]
 
 
+ByOption = Annotated[
+    str,
+    typer.Option("--by", metavar="WHAT", help=f"Group by {', '.join(Grouping)}.", autocompletion=complete_groupings),
+]
+SortOption = Annotated[
+    str, typer.Option("--sort", metavar="ORDER", help=f"Sort by {', '.join(Order)}.", autocompletion=complete_orders)
+]
+LimitOption = Annotated[str | None, typer.Option("--limit", metavar="N", help="Show at most N groups.")]
+
+
 def du(
     root: RootOption = None,
-    by: Annotated[
-        str,
-        typer.Option(
-            "--by", metavar="WHAT", help=f"Group by {', '.join(Grouping)}.", autocompletion=complete_groupings
-        ),
-    ] = Grouping.FUNCTION.value,
-    sort: Annotated[
-        str,
-        typer.Option("--sort", metavar="ORDER", help=f"Sort by {', '.join(Order)}.", autocompletion=complete_orders),
-    ] = Order.BYTES.value,
-    limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="Show at most N groups.")] = None,
+    by: ByOption = Grouping.FUNCTION.value,
+    sort: SortOption = Order.BYTES.value,
+    limit: LimitOption = None,
     kind: KindsOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,

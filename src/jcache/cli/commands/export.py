@@ -31,7 +31,8 @@ from jcache.cli.reports.export_report import render, summarize, tell_left_out, t
 from jcache.errors import InvalidValue
 from jcache.layout import Kind, Member, Root, is_key, member
 from jcache.shipping.archive import signing
-from jcache.shipping.exporter.export import ExportRequest, prepare_export, write_archive
+from jcache.shipping.exporter.export import prepare_export, write_archive
+from jcache.shipping.exporter.selection import ExportRequest
 from jcache.shipping.exporter.sink import DescriptorSink, FileSink, Sink
 from jcache.store import files, foreign, pending_file
 from jcache.units import parse_age

@@ -18,56 +18,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from jcache import __version__, clock
-from jcache.admin.facts import FactBook
-from jcache.admin.selection import Selection, matching, select
+from jcache import __version__
 from jcache.configuration.files import of_root
-from jcache.entry import GRACE_NS, Entry
 from jcache.findings import Finding
-from jcache.layout import XLA_NAMES, Kind, storable
-from jcache.runs.calls import HIT, STORED
-from jcache.runs.report import report_named
-from jcache.runs.stored_reports import read_reports
+from jcache.layout import XLA_NAMES, Kind
 from jcache.shipping.archive import ArchiveWriter, item_name, neighbour_name, recompressors
 from jcache.shipping.archive.manifest import Manifest, XlaFile, adapter_of
 from jcache.shipping.archive.manifest_codec import encode
 from jcache.shipping.archive.members import XLA_KIND
 from jcache.shipping.exporter.scan import hash_file
+from jcache.shipping.exporter.selection import ExportRequest, choose_entries
 from jcache.shipping.exporter.send import BUFFER_BYTES, find_damage, send_file
 from jcache.shipping.exporter.survey import Progress, SourceFile, Survey
 from jcache.shipping.forecast import provenance
 from jcache.shipping.forecast.installation import this_installation
-from jcache.store.lookup import find_keys
 from jcache.store.store import Store
 
 _PROGRESS_STEPS: Final = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportRequest:
-    """The entries to export, and how. Every condition narrows the selection.
-
-    Attributes:
-        selection: entries as `jcache ls` selects them; legacy entries are never exported.
-        keys: only entries with these keys, or unambiguous prefixes of keys; empty for all.
-        run: only entries that this recorded run stored or hit; ``last`` for the last run.
-        exclude: no entries with these keys.
-        xla: whether to export XLA's sub-caches, too.
-        solid: whether to recompress across entries.
-        config: whether to export the settings that are stored in the root.
-        grace_ns: an entry that was written less than this many nanoseconds ago may still be being written.
-        processes: number of processes that read at once; None for one for each available core.
-    """
-
-    selection: Selection = field(default_factory=Selection)
-    keys: tuple[str, ...] = ()
-    run: str | None = None
-    exclude: frozenset[str] = frozenset()
-    xla: bool = False
-    solid: bool = False
-    config: bool = False
-    grace_ns: int = GRACE_NS
-    processes: int | None = None
 
 
 @dataclass(slots=True)
@@ -117,52 +84,6 @@ def _no_progress(done: int, total: int) -> None:
     del done, total
 
 
-# -- the selection
-
-
-def _choose_entries(store: Store, request: ExportRequest, prepared: PreparedExport) -> list[Entry]:
-    """Return the requested entries in the manifest's order; count those that are left out."""
-    found = {(entry.kind, entry.key): entry for entry in _selected(store, request)}
-    if request.run is not None:
-        of_run = _entries_of_run(store, request.run)
-        found = {place: entry for place, entry in found.items() if place in of_run}
-    chosen = [entry for entry in found.values() if not entry.legacy]
-    prepared.legacy = len(found) - len(chosen)
-    kept = [entry for entry in chosen if entry.key not in request.exclude]
-    prepared.excluded = len(chosen) - len(kept)
-    return sorted(kept)
-
-
-def _selected(store: Store, request: ExportRequest) -> list[Entry]:
-    """Return the entries that the selection and the keys of a request ask for; list the root only if that is needed."""
-    selection = dataclasses.replace(request.selection, legacy=True)
-    if not request.keys:
-        return select(store, selection, seconds=False)
-    if store.root.layout.follows_jax:
-        named = [entry for kind in selection.kinds for entry in store.catalog.named(kind, request.keys)]
-        if {entry.key for entry in named} == set(request.keys):
-            return matching(store, named, selection.filters, clock.now_ns(), FactBook(store))
-    found = select(store, selection, seconds=False)
-    exact = {entry.key for entry in found}
-    wanted = (exact & set(request.keys)) | find_keys(store, [key for key in request.keys if key not in exact])
-    return [entry for entry in found if entry.key in wanted]
-
-
-def _entries_of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
-    """Return the entries that a recorded run stored or hit."""
-    report = report_named(read_reports(store.ledger.runs()), wanted, store.root.path)
-    found = {(known.kind, known.key) for kind in Kind for known in store.ledger.known(kind).values()
-             if known.run == report["id"]}  # fmt: skip
-    if "programs" not in report:
-        store.queue.notice(
-            f"Run {report['id']} is old: jcache knows the entries that it stored, but not those that it hit."
-        )
-    for program in report.get("programs", ()):
-        if program["outcome"] in (HIT, STORED) and program["key"]:
-            found |= {(Kind.EXECUTABLES, key) for key in (program["key"], storable(program["key"]))}
-    return found
-
-
 # -- the first reading
 
 
@@ -196,8 +117,9 @@ def prepare_export(store: Store, request: ExportRequest, progress: Progress = _n
             settings=of_root(store.root) if request.config else (),
         )
     )
-    chosen = _choose_entries(store, request, prepared)
-    survey = Survey(store, chosen, grace_ns=request.grace_ns, processes=request.processes)
+    chosen = choose_entries(store, request)
+    prepared.legacy, prepared.excluded = chosen.legacy, chosen.excluded
+    survey = Survey(store, chosen.entries, grace_ns=request.grace_ns, processes=request.processes)
     survey.read(progress)
     prepared.findings, prepared.being_written, prepared.sources = survey.findings, survey.being_written, survey.sources
     xla = request.xla and store.root.adapter is None
