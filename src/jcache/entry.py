@@ -5,7 +5,7 @@ from array import array
 from itertools import compress
 from typing import Final, NamedTuple
 
-from jcache.layout import ENTRY_SUFFIX, Kind, Member, are_files_of_keys, name_of
+from jcache.layout import ENTRY_SUFFIX, FileKind, Kind, are_files_of_keys, name_of
 
 SETTLED_NS: Final = 2_000_000_000  # the age from which on a modification time cannot stay the same after a change
 GRACE_NS: Final = 60_000_000_000  # for unfinished files: JAX writes in place, and large entries slowly
@@ -67,7 +67,7 @@ class Neighbour(NamedTuple):
     """Files beside the entries: XLA's sub-caches, sidecars without an entry, temporary and unknown files."""
 
     name: str
-    member: Member
+    member: FileKind
     files: int
     bytes: int
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jcache.errors import InvalidValue
-from jcache.layout import Member, are_files_of_keys, check_key, is_key, kept_of, member, name_of, storable
+from jcache.layout import FileKind, are_files_of_keys, check_key, is_key, kept_of, member, name_of, storable
 from tests.helpers.entries import digits, key
 from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
@@ -27,8 +27,8 @@ def test_keys_and_names(function: str, number: int) -> None:
     key = f"{function}-{digits(number)}"
     assert is_key(key)
     assert name_of(key) == function
-    assert member(f"{key}-cache") == (Member.ENTRY, key)
-    assert member(f"{key}-atime") == (Member.SIDECAR, key)
+    assert member(f"{key}-cache") == (FileKind.ENTRY, key)
+    assert member(f"{key}-atime") == (FileKind.SIDECAR, key)
 
 
 def test_a_legacy_key_has_no_name() -> None:

@@ -102,8 +102,8 @@ def texts(data: bytes) -> None:
     with suppress(InvalidValue):
         assert layout.parse_kind(text) == text
     what, key = layout.member(text)
-    assert (what in (layout.Member.ENTRY, layout.Member.SIDECAR, layout.Member.LEGACY)) == bool(key)
-    assert not key or what is layout.Member.LEGACY or layout.is_key(key)
+    assert (what in (layout.FileKind.ENTRY, layout.FileKind.SIDECAR, layout.FileKind.LEGACY)) == bool(key)
+    assert not key or what is layout.FileKind.LEGACY or layout.is_key(key)
     with suppress(InvalidValue):
         assert layout.is_key(layout.check_key(text))
 

@@ -11,7 +11,7 @@ import pytest
 
 from jcache.entry import Neighbour, Snapshot
 from jcache.formats.envelope import Codec
-from jcache.layout import Kind, Member, Root
+from jcache.layout import FileKind, Kind, Root
 from jcache.store import listing as module
 from jcache.store.ledger import Ledger
 from jcache.store.listing import Listing, read_listing
@@ -77,14 +77,14 @@ def test_what_lies_beside_the_entries(plain: Root, beyond: Path) -> None:
     )
     assert sorted(listing.neighbours) == sorted(
         [
-            Neighbour(AUTOTUNE, Member.AUTOTUNE, 1, 4),
-            Neighbour(f"sha256-{digits(4)}", Member.UNKNOWN, 1, 25),
-            Neighbour("xla_gpu_kernel_cache_file", Member.KERNELS, 1, 5),
-            Neighbour(f"{key(4)}-atime", Member.SIDECAR, 1, 8),
-            Neighbour(f"_temp_{key(5)}", Member.TEMPORARY, 1, 1),
-            Neighbour(".jcache-tmp-12", Member.TEMPORARY, 1, 2),
-            Neighbour("notes.txt", Member.UNKNOWN, 1, 3),
-            Neighbour("model-cache", Member.UNKNOWN, 1, 4),
+            Neighbour(AUTOTUNE, FileKind.AUTOTUNE, 1, 4),
+            Neighbour(f"sha256-{digits(4)}", FileKind.UNKNOWN, 1, 25),
+            Neighbour("xla_gpu_kernel_cache_file", FileKind.KERNELS, 1, 5),
+            Neighbour(f"{key(4)}-atime", FileKind.SIDECAR, 1, 8),
+            Neighbour(f"_temp_{key(5)}", FileKind.TEMPORARY, 1, 1),
+            Neighbour(".jcache-tmp-12", FileKind.TEMPORARY, 1, 2),
+            Neighbour("notes.txt", FileKind.UNKNOWN, 1, 3),
+            Neighbour("model-cache", FileKind.UNKNOWN, 1, 4),
         ]
     )
 
@@ -127,7 +127,7 @@ def test_odd_names(plain: Root, beyond: Path) -> None:
             file.write(b"12")
     listing = read(plain.path)
     assert sorted(e.name for e in listing.entries()) == sorted(["with space", "n" * 184, "größe"])
-    assert [(n.member, n.bytes) for n in listing.neighbours] == [(Member.UNKNOWN, 2)] * 2
+    assert [(n.member, n.bytes) for n in listing.neighbours] == [(FileKind.UNKNOWN, 2)] * 2
 
 
 # -- snapshots

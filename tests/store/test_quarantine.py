@@ -14,7 +14,7 @@ from jcache.layout import Kind, Root
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.quarantine import Quarantine
-from jcache.store.quarantine_record import Record
+from jcache.store.quarantine_record import QuarantineRecord
 from jcache.store.store import Store
 from jcache.verify.repair import damage_of, repair
 from jcache.verify.result import VerifyRequest
@@ -135,12 +135,12 @@ def test_what_is_kept_stays_in_its_place(plain: Root, place: Quarantine) -> None
 
 
 @pytest.fixture
-def three(plain: Root, place: Quarantine) -> list[Record]:
+def three(plain: Root, place: Quarantine) -> list[QuarantineRecord]:
     """The first two of one key."""
     return [place.take(finding(plain, number), NOW + i) for i, number in enumerate([1, 1, 2])]
 
 
-def test_finding_by_id_and_key(place: Quarantine, three: list[Record]) -> None:
+def test_finding_by_id_and_key(place: Quarantine, three: list[QuarantineRecord]) -> None:
     """A whole id or key, or an unambiguous prefix of one, finds the entry."""
     for record in three:
         assert place.find(record.id) == place.find(record.id[:-2]) == record
@@ -148,20 +148,20 @@ def test_finding_by_id_and_key(place: Quarantine, three: list[Record]) -> None:
 
 
 @pytest.mark.parametrize("text", ["nothing", "", "*"])
-def test_what_stands_for_nothing(place: Quarantine, three: list[Record], text: str) -> None:
+def test_what_stands_for_nothing(place: Quarantine, three: list[QuarantineRecord], text: str) -> None:
     """An id or key without an entry is refused with the command that lists the quarantine."""
     with pytest.raises(UnknownKey, match="jcache quarantine list"):
         place.find(text)
 
 
 @pytest.mark.parametrize("text", [key(1), "jit_"])
-def test_what_stands_for_several(place: Quarantine, three: list[Record], text: str) -> None:
+def test_what_stands_for_several(place: Quarantine, three: list[QuarantineRecord], text: str) -> None:
     """Their ids are named."""
     with pytest.raises(UnknownKey, match=three[0].id):
         place.find(text)
 
 
-def test_what_crashes_left_is_swept(plain: Root, place: Quarantine, three: list[Record]) -> None:
+def test_what_crashes_left_is_swept(plain: Root, place: Quarantine, three: list[QuarantineRecord]) -> None:
     """Old records without a file and temporary files go; younger ones, and files with a record, stay."""
     for name in ("0123-4567.json", ".jcache-tmp-01"):
         (plain.quarantine / name).write_text("{}")

@@ -10,7 +10,7 @@ from jcache.findings import Damage, Finding, Stamp
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.store.quarantine import Quarantine
-from jcache.store.quarantine_record import Record
+from jcache.store.quarantine_record import QuarantineRecord
 from tests.helpers.entries import DAY, NOW, add, executable, key
 
 KIND = Kind.EXECUTABLES
@@ -33,13 +33,15 @@ def finding(root: Root, number: int = 1, kind: Kind = KIND, *, used_ns: int | No
 
 
 @pytest.fixture
-def three(plain: Root, place: Quarantine) -> list[Record]:
+def three(plain: Root, place: Quarantine) -> list[QuarantineRecord]:
     """The first two of one key."""
     return [place.take(finding(plain, number), NOW + i) for i, number in enumerate([1, 1, 2])]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema_version": 2}', '{"schema_version": 1, "id": 5}'])
-def test_a_damaged_record_is_passed_over(plain: Root, place: Quarantine, three: list[Record], text: str) -> None:
+def test_a_damaged_record_is_passed_over(
+    plain: Root, place: Quarantine, three: list[QuarantineRecord], text: str
+) -> None:
     """A damaged record is skipped in the list, and neither it nor its file is swept away."""
     path = plain.quarantine / f"{three[0].id}.json"
     path.write_text(text)
@@ -48,7 +50,9 @@ def test_a_damaged_record_is_passed_over(plain: Root, place: Quarantine, three: 
     assert path.exists() and path.with_suffix(".entry").exists()
 
 
-def test_a_record_cannot_point_elsewhere(plain: Root, place: Quarantine, beyond: Path, three: list[Record]) -> None:
+def test_a_record_cannot_point_elsewhere(
+    plain: Root, place: Quarantine, beyond: Path, three: list[QuarantineRecord]
+) -> None:
     """Neither a record's id nor its file's name may lead out of the quarantine and the directory."""
     path = plain.quarantine / f"{three[0].id}.json"
     for name, value in (("file_name", "../beyond/precious"), ("id", "../../../beyond/x"), ("key", 7), ("kind", "x")):

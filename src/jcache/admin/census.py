@@ -14,7 +14,7 @@ from jcache.configuration.files import for_program
 from jcache.entry import is_young
 from jcache.findings import Damage, Finding
 from jcache.frozen import Frozen
-from jcache.layout import ENTRY_SUFFIX, Kind, Member, Root
+from jcache.layout import ENTRY_SUFFIX, FileKind, Kind, Root
 from jcache.store.files import refusal
 from jcache.store.listing import Listing
 from jcache.store.roots import is_bounded
@@ -234,7 +234,7 @@ def _unfinished(listing: Listing) -> int:
     count = 0
     for neighbour in listing.neighbours:
         with suppress(OSError):
-            if neighbour.member is Member.TEMPORARY:
+            if neighbour.member is FileKind.TEMPORARY:
                 count += not is_young(os.lstat(listing.directory / neighbour.name).st_mtime_ns, clock.now_ns())
     return count
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jcache.entry import Neighbour
-from jcache.layout import ENTRY_SUFFIX, Member, Root, member
+from jcache.layout import ENTRY_SUFFIX, FileKind, Root, member
 from jcache.store.file_tree import tree_size
 from jcache.store.listing import Listing
 from jcache.store.sidecar import RECENCY_BYTES
@@ -47,15 +47,15 @@ def grouped(listings: Iterable[Listing], root: Root, beside: Iterable[Neighbour]
         )
     }
     for listing in listings:
-        found["sidecars"].append(Neighbour("", Member.SIDECAR, listing.sidecars, listing.sidecars * RECENCY_BYTES))
-        found["legacy"] += (Neighbour(e.key, Member.LEGACY, 1, e.bytes) for e in listing.legacy)
+        found["sidecars"].append(Neighbour("", FileKind.SIDECAR, listing.sidecars, listing.sidecars * RECENCY_BYTES))
+        found["legacy"] += (Neighbour(e.key, FileKind.LEGACY, 1, e.bytes) for e in listing.legacy)
         for neighbour in listing.neighbours:
-            found["orphans" if neighbour.member is Member.SIDECAR else neighbour.member].append(neighbour)
+            found["orphans" if neighbour.member is FileKind.SIDECAR else neighbour.member].append(neighbour)
     found["unknown"] += beside
     kept, kept_size = tree_size(root.quarantine)
     files, size = (kept, kept_size) if root.state_path else tree_size(root.state)  # else it lies outside
-    found["quarantine"].append(Neighbour("", Member.OURS, kept // 2, kept_size))  # each entry has its record
-    found["state"].append(Neighbour("", Member.OURS, files - kept, size - kept_size))
+    found["quarantine"].append(Neighbour("", FileKind.OURS, kept // 2, kept_size))  # each entry has its record
+    found["state"].append(Neighbour("", FileKind.OURS, files - kept, size - kept_size))
     return {name: _to_group(some) for name, some in found.items()}
 
 
@@ -63,10 +63,10 @@ def beside_executables(root: Root) -> Iterable[Neighbour]:
     """Yield the files in the top directory of a jcache root that are not jcache's."""
     with os.scandir(root.path) as listing:
         for item in listing:
-            if member(item.name)[0] is not Member.OURS:
+            if member(item.name)[0] is not FileKind.OURS:
                 with suppress(OSError):  # the file may be gone by now
                     regular = item.is_file(follow_symlinks=False)
-                    yield Neighbour(item.name, Member.UNKNOWN, 1, item.stat(follow_symlinks=False).st_size * regular)
+                    yield Neighbour(item.name, FileKind.UNKNOWN, 1, item.stat(follow_symlinks=False).st_size * regular)
 
 
 def _to_group(some: list[Neighbour]) -> Group:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jcache.layout import Kind, Member, Root, member, parse_kind
+from jcache.layout import FileKind, Kind, Root, member, parse_kind
 from jcache.store.directories import follow_roots_once
 from jcache.store.listing import list_root
 from jcache.store.roots import choose_path, open_root
@@ -44,7 +44,7 @@ def _keys(root: Root, kind: Kind, beginning: str) -> Iterator[str]:
         for item in items:
             if item.name.startswith(beginning):
                 what, key = member(item.name)
-                if what in (Member.ENTRY, Member.LEGACY) and item.is_file(follow_symlinks=False):
+                if what in (FileKind.ENTRY, FileKind.LEGACY) and item.is_file(follow_symlinks=False):
                     yield key
 
 

@@ -34,7 +34,7 @@ from jcache.layout.keys import (
     shortened,
     storable,
 )
-from jcache.layout.layouts import JAX, JCACHE, Layout, Member, file_name_of, member
+from jcache.layout.layouts import JAX, JCACHE, FileKind, Layout, file_name_of, member
 from jcache.layout.names import (
     ASIDE_PREFIX,
     AUTOTUNE_NAME,
@@ -56,9 +56,36 @@ from jcache.layout.names import (
 from jcache.layout.root import Root
 
 __all__ = [
-    "ASIDE_PREFIX", "AUTOTUNE_NAME", "DIRECTORY_NAMES", "ENTRY_SUFFIX", "JAX", "JCACHE", "KERNELS_NAME",
-    "LOCK_NAME", "NAME_LIMIT", "PINS_NAME", "SIDECAR_SUFFIX", "STATE_NAME", "TAG_NAME", "TAG_TEXT",
-    "TEMPORARY_PREFIX", "XLA_NAMES", "Kind", "Layout", "Member", "Root", "are_files_of_keys",
-    "check_key", "file_name_of", "hash_of", "is_key", "kept_of", "member", "name_of", "parse_kind", "short_key",
-    "shortened", "storable",
+    "ASIDE_PREFIX",
+    "AUTOTUNE_NAME",
+    "DIRECTORY_NAMES",
+    "ENTRY_SUFFIX",
+    "JAX",
+    "JCACHE",
+    "KERNELS_NAME",
+    "LOCK_NAME",
+    "NAME_LIMIT",
+    "PINS_NAME",
+    "SIDECAR_SUFFIX",
+    "STATE_NAME",
+    "TAG_NAME",
+    "TAG_TEXT",
+    "TEMPORARY_PREFIX",
+    "XLA_NAMES",
+    "FileKind",
+    "Kind",
+    "Layout",
+    "Root",
+    "are_files_of_keys",
+    "check_key",
+    "file_name_of",
+    "hash_of",
+    "is_key",
+    "kept_of",
+    "member",
+    "name_of",
+    "parse_kind",
+    "short_key",
+    "shortened",
+    "storable",
 ]  # fmt: skip

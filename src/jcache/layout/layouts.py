@@ -25,7 +25,7 @@ _OURS: Final = frozenset({LOCK_NAME, TAG_NAME, STATE_NAME, *DIRECTORY_NAMES.valu
 _LEGACY = re.compile(r"(?:[^/]+-)?[0-9a-f]{64}")
 
 
-class Member(StrEnum):
+class FileKind(StrEnum):
     """The meaning of a file name in a directory of entries."""
 
     ENTRY = "entry"
@@ -38,20 +38,20 @@ class Member(StrEnum):
     UNKNOWN = "unknown"
 
 
-def member(file_name: str) -> tuple[Member, str]:
+def member(file_name: str) -> tuple[FileKind, str]:
     """Return what a file name stands for, and its entry's key (``""`` for a file that belongs to no entry)."""
     stem = file_name[:-6]
     if file_name.endswith(ENTRY_SUFFIX) and is_key(stem):
-        return Member.ENTRY, stem
+        return FileKind.ENTRY, stem
     if file_name.endswith(SIDECAR_SUFFIX) and is_key(stem):
-        return Member.SIDECAR, stem
+        return FileKind.SIDECAR, stem
     if file_name.startswith((TEMPORARY_PREFIX, _JAX_TEMPORARY_PREFIX)):
-        return Member.TEMPORARY, ""
+        return FileKind.TEMPORARY, ""
     if _LEGACY.fullmatch(file_name) and file_name.isprintable():
-        return Member.LEGACY, file_name
+        return FileKind.LEGACY, file_name
     if file_name in _OURS:
-        return Member.OURS, ""
-    return {AUTOTUNE_NAME: Member.AUTOTUNE, KERNELS_NAME: Member.KERNELS}.get(file_name, Member.UNKNOWN), ""
+        return FileKind.OURS, ""
+    return {AUTOTUNE_NAME: FileKind.AUTOTUNE, KERNELS_NAME: FileKind.KERNELS}.get(file_name, FileKind.UNKNOWN), ""
 
 
 class Layout(Protocol):
@@ -96,7 +96,7 @@ class Layout(Protocol):
     def file_name(self, kind: Kind, key: str) -> str | None:
         """Return the name of an entry's file; None if no entry of the kind can have the key."""
 
-    def member(self, file_name: str) -> tuple[Member, str]:
+    def member(self, file_name: str) -> tuple[FileKind, str]:
         """Return what a file name stands for, and the entry's key (``""`` for a file that belongs to no entry)."""
 
     def key_of(self, text: str) -> str:
@@ -128,7 +128,7 @@ class _JaxLayout:
     def file_name(self, kind: Kind, key: str) -> str:
         return key + ENTRY_SUFFIX
 
-    def member(self, file_name: str) -> tuple[Member, str]:
+    def member(self, file_name: str) -> tuple[FileKind, str]:
         return member(file_name)
 
     def key_of(self, text: str) -> str:
@@ -139,7 +139,7 @@ class _JaxLayout:
         if "/" in key or "\0" in key:  # in a plain JAX directory any other text is a key
             return False
         names = (key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX)
-        return file_name in names or (file_name == key and member(file_name)[0] is Member.LEGACY)
+        return file_name in names or (file_name == key and member(file_name)[0] is FileKind.LEGACY)
 
 
 class _JcacheLayout(_JaxLayout):

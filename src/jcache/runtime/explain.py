@@ -12,7 +12,7 @@ from jcache.findings import Finding
 from jcache.fingerprint.describe import changes, some
 from jcache.fingerprint.distributions import LOADED
 from jcache.formats.envelope import EnvelopeHeader
-from jcache.layout import Kind, Member, Root, member, name_of
+from jcache.layout import FileKind, Kind, Root, member, name_of
 from jcache.runtime.sealed_store import OpenedEntry, open_entry, staleness
 from jcache.store.store import header_at
 from jcache.units import format_seconds
@@ -150,7 +150,7 @@ def _headers(root: Root, kind: Kind, name: str, limit: int) -> Iterator[Envelope
     with suppress(OSError), os.scandir(root.directory(kind)) as items:
         for item in items:
             what, key = member(item.name)
-            if what is Member.ENTRY and name_of(key) == name:
+            if what is FileKind.ENTRY and name_of(key) == name:
                 with suppress(OSError):
                     found.append((item.stat(follow_symlinks=False).st_mtime, item.path))
     for _, path in sorted(found, reverse=True)[:limit]:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from jcache.entry import Entry, is_young
 from jcache.frozen import Frozen
 from jcache.layout import Kind
-from jcache.store.links import NO_LINKS, Links, Member, Name, Ties, exact_name
+from jcache.store.links import NO_LINKS, Links, Name, Node, Ties, exact_name
 from jcache.store.policy import Order, Plan, Policy, Reason, Verdict
 
 _AFTER: Final = 2  # a trace and its programs
@@ -228,11 +228,11 @@ def _order(ties: Ties, order: Order) -> Callable[[Entry], Any]:
     return key
 
 
-def _id(entry: Entry) -> Member:
+def _id(entry: Entry) -> Node:
     return entry.kind, entry.key
 
 
-def _over(candidates: Sequence[Entry], bound: int, ties: Ties) -> set[Member]:
+def _over(candidates: Sequence[Entry], bound: int, ties: Ties) -> set[Node]:
     """Return the entries larger than the bound, a trace with its programs, and traces that need them."""
     over = {_id(entry) for entry in candidates if entry.bytes > bound and ties.unit_of(entry) is None}
     found = {unit for entry in candidates if (unit := ties.unit_of(entry)) is not None}
@@ -244,13 +244,13 @@ def _over(candidates: Sequence[Entry], bound: int, ties: Ties) -> set[Member]:
     return over | {_id(entry) for entry in candidates if ties.unit_of(entry) in units}
 
 
-def _last(ordered: Sequence[Entry], strays: Collection[Member], count: int) -> set[Member]:
+def _last(ordered: Sequence[Entry], strays: Collection[Node], count: int) -> set[Node]:
     """Return the last ones to keep of entries from the least to the most recently used one."""
     counted = (_id(entry) for entry in reversed(ordered) if not entry.legacy and _id(entry) not in strays)
     return set(islice(counted, count))
 
 
-def _explained(victims: list[Verdict], kept: list[Verdict], ties: Ties, protected: Mapping[Member, str]) -> Plan:
+def _explained(victims: list[Verdict], kept: list[Verdict], ties: Ties, protected: Mapping[Node, str]) -> Plan:
     """Return the plan, with the entries that go or stay because of a trace."""
     because: dict[str, str] = {}
     if not ties.units:

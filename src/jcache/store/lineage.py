@@ -14,7 +14,7 @@ from typing import Final
 from jcache.errors import DamagedEntry
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import ENTRY_SUFFIX, Kind, storable
-from jcache.store.links import Links, Member
+from jcache.store.links import Links, Node
 from jcache.store.store import Store, header_at
 
 _TRACE: Final = "trace"  # key parts of programs
@@ -55,50 +55,50 @@ class Lineage:
     """
 
     def __init__(
-        self, headers: Iterable[EnvelopeHeader], executables: Collection[str], unread: Collection[Member] = ()
+        self, headers: Iterable[EnvelopeHeader], executables: Collection[str], unread: Collection[Node] = ()
     ) -> None:
-        self.headers: Mapping[Member, EnvelopeHeader] = {(Kind(header.kind), header.key): header for header in headers}
+        self.headers: Mapping[Node, EnvelopeHeader] = {(Kind(header.kind), header.key): header for header in headers}
         self._executables = executables
         self._unread = unread
-        self._parents: dict[Member, list[Member]] = {}
-        self._children: dict[Member, list[Member]] = {}
+        self._parents: dict[Node, list[Node]] = {}
+        self._children: dict[Node, list[Node]] = {}
         for member, header in self.headers.items():
             for parent in _parents(header):
                 self._link(parent, member)
             if (executable := _executable(header)) is not None:
                 self._link(member, (Kind.EXECUTABLES, executable))
 
-    def _link(self, parent: Member, child: Member) -> None:
+    def _link(self, parent: Node, child: Node) -> None:
         self._parents.setdefault(child, []).append(parent)
         self._children.setdefault(parent, []).append(child)
 
-    def parents(self, member: Member) -> list[Member]:
+    def parents(self, member: Node) -> list[Node]:
         """Return the entries from which an entry was made."""
         return sorted(self._parents.get(member, ()))
 
-    def children(self, member: Member) -> list[Member]:
+    def children(self, member: Node) -> list[Node]:
         """Return the entries that were made from an entry."""
         return sorted(self._children.get(member, ()))
 
-    def is_here(self, member: Member) -> bool:
+    def is_here(self, member: Node) -> bool:
         kind, key = member
         return key in self._executables if kind is Kind.EXECUTABLES else member in self.headers
 
-    def role(self, member: Member) -> Role:
+    def role(self, member: Node) -> Role:
         kind, _ = member
         header = self.headers.get(member)
         if kind is Kind.TRACES:
             return Role.PROGRAM if header is not None and is_program(header) else Role.TRACE
         return Role.GRAPH if kind is Kind.GRAPHS else Role.EXECUTABLE
 
-    def is_stray(self, member: Member) -> bool:
+    def is_stray(self, member: Node) -> bool:
         """Return whether an entry is a program whose trace has gone, or has given way to another."""
         header = self.headers.get(member)
         if header is None or not is_program(header):
             return False
         return not any(self._is_program_of(header, trace) for trace in self._parents.get(member, ()))
 
-    def dangling(self) -> Iterator[tuple[Member, str]]:
+    def dangling(self) -> Iterator[tuple[Node, str]]:
         """Yield the programs that lack something, and a sentence about what, and what comes of it."""
         for member, header in self.headers.items():
             executable = _executable(header)
@@ -107,7 +107,7 @@ class Lineage:
             elif executable is not None and not self.is_here((Kind.EXECUTABLES, executable)):
                 yield member, f"The executable {executable} is not here: it will be compiled from the program."
 
-    def _is_program_of(self, program: EnvelopeHeader, trace: Member) -> bool:
+    def _is_program_of(self, program: EnvelopeHeader, trace: Node) -> bool:
         header = self.headers.get(trace)
         return trace in self._unread if header is None else belongs_to(program, header)
 
@@ -139,10 +139,10 @@ def read_lineage(store: Store, *, of: Kind | None = None, remember: bool = True)
     Raises:
         CannotWrite: a directory of the root cannot be read.
     """
-    headers: dict[Member, EnvelopeHeader] = {}
-    unread: set[Member] = set()
+    headers: dict[Node, EnvelopeHeader] = {}
+    unread: set[Node] = set()
 
-    def read(members: Iterable[Member]) -> None:
+    def read(members: Iterable[Node]) -> None:
         for member in members:
             header = header_of(store, member)
             if header is not None:
@@ -158,7 +158,7 @@ def read_lineage(store: Store, *, of: Kind | None = None, remember: bool = True)
     return Lineage(headers.values(), frozenset(here), unread)
 
 
-def header_of(store: Store, member: Member) -> EnvelopeHeader | None:
+def header_of(store: Store, member: Node) -> EnvelopeHeader | None:
     """Return the header of a trace or graph; None if it is gone or cannot be read."""
     kind, key = member
     with suppress(OSError, DamagedEntry):
@@ -167,13 +167,13 @@ def header_of(store: Store, member: Member) -> EnvelopeHeader | None:
     return None
 
 
-def _above(headers: Iterable[EnvelopeHeader]) -> set[Member]:
+def _above(headers: Iterable[EnvelopeHeader]) -> set[Node]:
     """Return the graphs that were used for what has these headers."""
     parents = (parent for header in headers for parent in _parents(header))
     return {(kind, key) for kind, key in parents if kind is Kind.GRAPHS and storable(key) == key}
 
 
-def _parents(header: EnvelopeHeader) -> list[Member]:
+def _parents(header: EnvelopeHeader) -> list[Node]:
     """Return the parents that an entry names: the trace of a program, or the graphs that others were made from."""
     kind = Kind.TRACES if is_program(header) else Kind.GRAPHS
     return [(kind, parent) for parent in header.parents]

@@ -7,7 +7,7 @@ from jcache.entry import Entry
 from jcache.frozen import Frozen
 from jcache.layout import Kind
 
-Member = tuple[Kind, str]
+Node = tuple[Kind, str]
 Name = tuple[Kind, str, bool]  # with whether it is legacy: a legacy entry may have the key of a current one
 
 
@@ -103,14 +103,14 @@ class Ties:
         """Return a trace with its programs, as if they were one entry."""
         return self._as_one[trace]
 
-    def protected_by(self, entries: Iterable[Entry], recent: Iterable[Entry] = ()) -> dict[Member, str]:
+    def protected_by(self, entries: Iterable[Entry], recent: Iterable[Entry] = ()) -> dict[Node, str]:
         """Return the entries that must stay because others do, each with the trace that needs it.
 
         Args:
             entries: that stay.
             recent: those that do for their recency, and so with them that by which it is theirs.
         """
-        protected: dict[Member, str] = {}
+        protected: dict[Node, str] = {}
         units = {unit for entry in entries if (unit := self.unit_of(entry)) is not None}
         for entry in recent:
             latest = max(self.needing(entry), key=lambda trace: (self.as_one(trace).recency_ns, trace), default=None)

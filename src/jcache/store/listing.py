@@ -25,9 +25,9 @@ from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snap
 from jcache.layout import (
     JAX,
     STATE_NAME,
+    FileKind,
     Kind,
     Layout,
-    Member,
     Root,
     member,
 )
@@ -86,7 +86,7 @@ class Listing:
     def sidecars(self) -> int:
         return len(self) - self.columns.sidecars.count(NO_SIDECAR)
 
-    def member(self, name: str) -> tuple[Member, str]:
+    def member(self, name: str) -> tuple[FileKind, str]:
         """Return what a file name in the directory stands for, and the key of its entry."""
         return self.layout.member(name)
 
@@ -217,19 +217,19 @@ def _describe_others(listing: Listing, reader: EntryReader, others: list[str]) -
     for name in others:
         what, key = member(name)
         status = reader.status(name)
-        if status is None or what is Member.OURS:
+        if status is None or what is FileKind.OURS:
             continue
-        if what is Member.LEGACY and is_legacy(listing.directory / name):
+        if what is FileKind.LEGACY and is_legacy(listing.directory / name):
             made = storable_ns(status.st_mtime_ns)
             entry = Entry(listing.kind, key, status.st_size, made, made, sidecar=False, legacy=True)
             listing.legacy_used.append(used := listing.times.used_ns(status))
             listing.legacy.append(listing._with_use(entry, used))
-        elif what in (Member.AUTOTUNE, Member.KERNELS) and not stat.S_ISLNK(status.st_mode):
+        elif what in (FileKind.AUTOTUNE, FileKind.KERNELS) and not stat.S_ISLNK(status.st_mode):
             listing.neighbours.append(Neighbour(name, what, *tree_size(listing.directory / name)))
         else:
-            known = what in (Member.SIDECAR, Member.TEMPORARY)
+            known = what in (FileKind.SIDECAR, FileKind.TEMPORARY)
             size = status.st_size if stat.S_ISREG(status.st_mode) else 0
-            listing.neighbours.append(Neighbour(name, what if known else Member.UNKNOWN, 1, size))
+            listing.neighbours.append(Neighbour(name, what if known else FileKind.UNKNOWN, 1, size))
 
 
 def list_root(root: Root, kind: Kind, snapshots: Snapshots | None = None, *, uses: bool = False) -> Listing:
@@ -274,7 +274,7 @@ def _list_foreign(root: Root, adapter: "Adapter", kind: Kind) -> Listing:
             for column, number in zip(columns[1:], numbers_of, strict=True):
                 column.append(number)
         else:
-            what = Member.UNKNOWN if known else listing.member(name)[0]
+            what = FileKind.UNKNOWN if known else listing.member(name)[0]
             listing.neighbours.append(Neighbour(name, what, 1, status.st_size if regular else 0))
     return listing
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jcache import clock
 from jcache.entry import GRACE_NS, Entry
 from jcache.errors import CannotWrite
-from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, Kind, Member, Root
+from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, FileKind, Kind, Root
 from jcache.store import file_tree, files
 from jcache.store.catalog import Catalog
 from jcache.store.directories import Directories, is_there, opened
@@ -29,7 +29,7 @@ from jcache.text import command
 
 if TYPE_CHECKING:
     from jcache.store.quarantine import Quarantine
-    from jcache.store.quarantine_record import Record
+    from jcache.store.quarantine_record import QuarantineRecord
 
 
 class Maintenance:
@@ -100,7 +100,7 @@ class Maintenance:
             return 0
         listing = self._catalog.listing(kind, uses=True)
         missing = [entry for entry in listing.entries() if not entry.sidecar]
-        orphans = [one.name for one in listing.neighbours if sweep and one.member is Member.SIDECAR]
+        orphans = [one.name for one in listing.neighbours if sweep and one.member is FileKind.SIDECAR]
         if orphans:
             with files.refusal(f"remove sidecars in {self._root.directory(kind)}"):
                 self._locks.in_batches(kind, sweeping(self._root, kind, orphans))
@@ -140,7 +140,7 @@ class Maintenance:
                             Known(kind, entry.key, digest(data), len(data), origin="adopt", digest_ns=taken_ns)
                         )
 
-    def restore(self, quarantine: Quarantine, record: Record, *, replace: bool = False) -> None:
+    def restore(self, quarantine: Quarantine, record: QuarantineRecord, *, replace: bool = False) -> None:
         """Put an entry back from quarantine; the ledger then says of its bytes what it said before they went there.
 
         So an entry that had been changed is found again, and no program gets it; what no digest was on record of is

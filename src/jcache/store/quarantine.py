@@ -28,7 +28,7 @@ from jcache.store import birth_time, file_tree, files
 from jcache.store.directories import Directories, is_there, opened
 from jcache.store.ledger import Known
 from jcache.store.lookup import KeyFinder
-from jcache.store.quarantine_record import Record, fits
+from jcache.store.quarantine_record import QuarantineRecord, fits
 from jcache.store.removal import take_back
 from jcache.store.sidecar import read_recency, write_recency
 from jcache.text import command
@@ -45,7 +45,7 @@ class Quarantine:
         self._root = root
         self._directory = root.quarantine
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[QuarantineRecord]:
         """Return the records, oldest first, without those that cannot be read or have no file."""
         try:
             with opened(self._root, self._directory) as here:
@@ -55,7 +55,7 @@ class Quarantine:
             return []
         return sorted(found, key=lambda record: (record.quarantined_ns, record.id))
 
-    def find(self, text: str) -> Record:
+    def find(self, text: str) -> QuarantineRecord:
         """Return the record that an id or a key, or an unambiguous beginning of one or of a hash, stands for.
 
         Raises:
@@ -98,7 +98,7 @@ class Quarantine:
         with suppress(FileNotFoundError):
             self.take(finding, clock.now_ns(), stays=True)
 
-    def take(self, finding: Finding, now_ns: int, *, stays: bool = False) -> Record:
+    def take(self, finding: Finding, now_ns: int, *, stays: bool = False) -> QuarantineRecord:
         """Move the file of a finding here, with the directory's lock held, and remove its sidecar.
 
         Args:
@@ -115,7 +115,7 @@ class Quarantine:
         sidecar = key + SIDECAR_SUFFIX
         with Directories(self._root) as directories:
             name, directory = directories.of(path)
-            record = Record(
+            record = QuarantineRecord(
                 id=f"{key.rpartition('-')[2][:8]}-{os.urandom(4).hex()}",
                 kind=kind,
                 key=key,
@@ -142,7 +142,7 @@ class Quarantine:
                     files.remove(sidecar, directory=directory)
         return record
 
-    def restore(self, record: Record, *, replace: bool = False, on_record: Known | None = None) -> int:
+    def restore(self, record: QuarantineRecord, *, replace: bool = False, on_record: Known | None = None) -> int:
         """Move an entry back to where it was, with the directory's lock held; return as of when its file is there.
 
         Args:
@@ -174,7 +174,7 @@ class Quarantine:
             _unlink(record.id + _RECORD, here)
             return os.lstat(path.name, dir_fd=directory).st_ctime_ns
 
-    def read(self, record: Record) -> bytes:
+    def read(self, record: QuarantineRecord) -> bytes:
         """Return the bytes of an entry.
 
         Raises:
@@ -183,7 +183,7 @@ class Quarantine:
         with opened(self._root, self._directory) as here:
             return files.read(record.id + _ENTRY, directory=here)
 
-    def drop(self, record: Record) -> int:
+    def drop(self, record: QuarantineRecord) -> int:
         """Remove an entry for good and return its bytes.
 
         Raises:
@@ -217,13 +217,13 @@ class Quarantine:
             return temporary + [name for name in handed if not is_there(name + ENTRY_SUFFIX, entries)]
         return temporary
 
-    def _read(self, name: str, directory: int) -> Record | None:
+    def _read(self, name: str, directory: int) -> QuarantineRecord | None:
         try:
             fields = json.loads(files.read(name, _MAX_RECORD, directory=directory))
             if fields.pop("schema_version") != _SCHEMA_VERSION or fields["id"] + _RECORD != name:
                 return None
             typed = {"kind": parse_kind(fields["kind"]), "damage": Damage(fields["damage"])}
-            record = Record(**(fields | typed))
+            record = QuarantineRecord(**(fields | typed))
             fitting = fits(record) and self._root.layout.is_file_of(record.kind, record.key, record.file_name)
             if not (fitting and is_there(record.id + _ENTRY, directory)):
                 return None

@@ -9,7 +9,7 @@ from jcache.layout import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class QuarantineRecord:
     """An entry in quarantine.
 
     Attributes:
@@ -39,7 +39,7 @@ class Record:
     quarantined_ns: int
 
 
-def fits(record: Record) -> bool:
+def fits(record: QuarantineRecord) -> bool:
     """Return whether what a record says are texts and times: it is input."""
     texts = record.id, record.key, record.file_name, record.evidence
     counts = record.bytes, record.quarantined_ns, 0 if record.recency_ns is None else record.recency_ns

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from jcache.errors import InvalidValue, JcacheError, NoCacheHere
-from jcache.layout import DIRECTORY_NAMES, LOCK_NAME, STATE_NAME, TAG_NAME, TAG_TEXT, Kind, Member, Root, member
+from jcache.layout import DIRECTORY_NAMES, LOCK_NAME, STATE_NAME, TAG_NAME, TAG_TEXT, FileKind, Kind, Root, member
 from jcache.store.files import publish, read, refusal
 from jcache.store.listing import is_legacy
 from jcache.text import command
@@ -135,8 +135,8 @@ def open_root(path: Path, argument: str = "--root") -> Root:
         raise NoCacheHere(f"{path} is not a directory: name a jcache root or a JAX cache directory.") from None
     except OSError as error:
         raise NoCacheHere(f"{path} cannot be read ({error.strerror}): name another {argument}.") from None
-    if names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS, Member.OURS}:
-        in_it = names & {Member.ENTRY, Member.LEGACY, Member.AUTOTUNE, Member.KERNELS}
+    if names & {FileKind.ENTRY, FileKind.LEGACY, FileKind.AUTOTUNE, FileKind.KERNELS, FileKind.OURS}:
+        in_it = names & {FileKind.ENTRY, FileKind.LEGACY, FileKind.AUTOTUNE, FileKind.KERNELS}
         return Root(path, plain=bool(in_it) or not _is_directory(path / DIRECTORY_NAMES[Kind.EXECUTABLES]))
     if not names:
         raise NoCacheHere(
@@ -176,30 +176,30 @@ def _is_directory(path: Path) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def _sample(path: Path) -> set[Member]:
+def _sample(path: Path) -> set[FileKind]:
     """Return the kinds of names in a directory, read only until an entry is seen."""
-    seen: set[Member] = set()
+    seen: set[FileKind] = set()
     with os.scandir(path) as listing:
         for item in listing:
             seen.add(_evidence(item, path))
-            if Member.ENTRY in seen:
+            if FileKind.ENTRY in seen:
                 break
     return seen
 
 
-def _evidence(item: os.DirEntry[str], path: Path) -> Member:
-    """Return what one name tells about its directory: `Member.UNKNOWN` if it is no evidence of a cache."""
+def _evidence(item: os.DirEntry[str], path: Path) -> FileKind:
+    """Return what one name tells about its directory: `FileKind.UNKNOWN` if it is no evidence of a cache."""
     what, _ = member(item.name)
-    if what is Member.ENTRY and not item.is_file(follow_symlinks=False):
-        return Member.UNKNOWN
-    if what is Member.LEGACY and not is_legacy(path / item.name):
-        return Member.UNKNOWN
-    if what is Member.OURS and item.name in (*DIRECTORY_NAMES.values(), TAG_NAME):
+    if what is FileKind.ENTRY and not item.is_file(follow_symlinks=False):
+        return FileKind.UNKNOWN
+    if what is FileKind.LEGACY and not is_legacy(path / item.name):
+        return FileKind.UNKNOWN
+    if what is FileKind.OURS and item.name in (*DIRECTORY_NAMES.values(), TAG_NAME):
         if item.name == TAG_NAME or not item.is_dir(follow_symlinks=False):
-            return Member.UNKNOWN
+            return FileKind.UNKNOWN
         with os.scandir(path / item.name) as inside:
-            ours = any(member(i.name)[0] is not Member.UNKNOWN for i in inside)
-        return Member.OURS if ours else Member.UNKNOWN
+            ours = any(member(i.name)[0] is not FileKind.UNKNOWN for i in inside)
+        return FileKind.OURS if ours else FileKind.UNKNOWN
     return what
 
 
@@ -280,7 +280,7 @@ def has_lock(root: Root, kind: Kind) -> bool:
 def is_vacant(path: Path) -> bool:
     """Return whether there is nothing, or an empty directory that another process may be making a root of."""
     try:
-        return all(member(name)[0] is Member.TEMPORARY for name in os.listdir(path))
+        return all(member(name)[0] is FileKind.TEMPORARY for name in os.listdir(path))
     except FileNotFoundError:
         return True
     except OSError:

@@ -10,7 +10,7 @@ from typing import Final
 
 from jcache.entry import NO_SIDECAR, Neighbour
 from jcache.findings import Damage, Finding, Stamp
-from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, Member, Root, member
+from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, FileKind, Root, member
 from jcache.store.listing import Listing
 from jcache.store.roots import root_path
 from jcache.store.sidecar import RECENCY_BYTES, read_recency
@@ -61,7 +61,7 @@ def describe_unlisted(root: Root, names: Iterable[str]) -> str | None:
         root: the root.
         names: names of the files in its directory.
     """
-    number = 0 if root.plain else sum(member(name)[0] is Member.ENTRY for name in names)
+    number = 0 if root.plain else sum(member(name)[0] is FileKind.ENTRY for name in names)
     if not number:
         return None
     some = "1 executable lies" if number == 1 else f"{number:,} executables lie"
@@ -128,13 +128,13 @@ def _neighbour_finding(listing: Listing, neighbour: Neighbour, before_ns: int) -
     what, key = listing.member(neighbour.name)
     regular = stat.S_ISREG(status.st_mode)
     ours = regular or neighbour.name.startswith(ASIDE_PREFIX)
-    if what is Member.ENTRY and not regular:
+    if what is FileKind.ENTRY and not regular:
         return not_a_file(path, listing.kind, key, status.st_mode)
-    if neighbour.member is Member.SIDECAR and regular:
+    if neighbour.member is FileKind.SIDECAR and regular:
         damage, evidence = Damage.ORPHANED_SIDECAR, "It has no entry."
-    elif neighbour.member is Member.TEMPORARY and ours and status.st_mtime_ns < before_ns:
+    elif neighbour.member is FileKind.TEMPORARY and ours and status.st_mtime_ns < before_ns:
         damage, evidence = Damage.TEMPORARY, f"Left by a writer that ended too early, {neighbour.bytes:,} bytes."
-    elif neighbour.name.endswith(ENTRY_SUFFIX) and what is not Member.ENTRY and listing.layout.follows_jax:
+    elif neighbour.name.endswith(ENTRY_SUFFIX) and what is not FileKind.ENTRY and listing.layout.follows_jax:
         damage, evidence = (
             Damage.BLOCKING,
             "It is no entry, but every bounded put of jax <= 0.11.1 fails because of it.",

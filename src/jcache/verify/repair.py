@@ -22,7 +22,7 @@ from jcache.store.access_times import access_times
 from jcache.store.directories import Directories, is_there
 from jcache.store.progress import Progress
 from jcache.store.quarantine import Quarantine
-from jcache.store.quarantine_record import Record
+from jcache.store.quarantine_record import QuarantineRecord
 from jcache.store.sidecar import read_recency, write_recency
 from jcache.store.store import Store
 from jcache.units import format_age
@@ -56,7 +56,7 @@ class RepairResult:
     finding: Finding
     outcome: RepairOutcome
     reason: str | None = None
-    record: Record | None = None
+    record: QuarantineRecord | None = None
 
     @property
     def mended(self) -> bool:
@@ -106,7 +106,7 @@ def repair(
     return repairer.done
 
 
-def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | None:
+def damage_of(store: Store, quarantine: Quarantine, record: QuarantineRecord) -> str | None:
     """Return the damage of an entry in quarantine, as a sentence; None for a sound entry that was replaced.
 
     Raises:
@@ -121,7 +121,9 @@ def damage_of(store: Store, quarantine: Quarantine, record: Record) -> str | Non
     return None if fault is None else fault.evidence
 
 
-def restore(store: Store, quarantine: Quarantine, record: Record, *, damage: str | None, replace: bool) -> None:
+def restore(
+    store: Store, quarantine: Quarantine, record: QuarantineRecord, *, damage: str | None, replace: bool
+) -> None:
     """Restore an entry from quarantine.
 
     Args:

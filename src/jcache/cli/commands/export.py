@@ -29,7 +29,7 @@ from jcache.cli.options import (
 from jcache.cli.progress import Bar
 from jcache.cli.reports.export_report import render, summarize, tell_left_out, tell_notes
 from jcache.errors import InvalidValue
-from jcache.layout import Kind, Member, Root, is_key, member
+from jcache.layout import FileKind, Kind, Root, is_key, member
 from jcache.shipping.archive import signing
 from jcache.shipping.exporter.export import prepare_export, write_archive
 from jcache.shipping.exporter.selection import ExportRequest
@@ -172,9 +172,9 @@ def _read_keys(source: str) -> Iterator[str]:
             for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
                 text = line.decode("utf-8-sig", "surrogateescape").strip().rpartition("/")[2]
                 what, key = member(text)
-                if is_key(text) or what is Member.ENTRY or foreign.is_key(text):
+                if is_key(text) or what is FileKind.ENTRY or foreign.is_key(text):
                     yield key or text
-                elif text and what not in (Member.SIDECAR, Member.LEGACY, Member.OURS):
+                elif text and what not in (FileKind.SIDECAR, FileKind.LEGACY, FileKind.OURS):
                     raise InvalidValue(
                         f"Line {number} of {_named(source)} is no key: '{text[:80]}'; give keys one a line, as "
                         "ls -q prints them."

@@ -17,7 +17,7 @@ from jcache.findings import Damage
 from jcache.layout import short_key
 from jcache.store import files
 from jcache.store.quarantine import Quarantine
-from jcache.store.quarantine_record import Record
+from jcache.store.quarantine_record import QuarantineRecord
 from jcache.store.roots import choose_path, open_root
 from jcache.store.store import Store
 from jcache.text import command
@@ -114,7 +114,7 @@ def _check_arguments(action: str, *, named: bool, every: bool, bounded: bool, re
         raise InvalidValue("--all selects every entry: name ids or keys, or give --all, not both.")
 
 
-def _select(place: Quarantine, which: list[str] | None, older_than: str | None) -> list[Record]:
+def _select(place: Quarantine, which: list[str] | None, older_than: str | None) -> list[QuarantineRecord]:
     records = list({r.id: r for r in map(place.find, which)}.values()) if which else place.records()
     if older_than is None:
         return records
@@ -122,7 +122,7 @@ def _select(place: Quarantine, which: list[str] | None, older_than: str | None) 
     return [record for record in records if record.quarantined_ns < before]
 
 
-def _is_done(carry_out: Callable[[], None], action: str, record: Record, failures: list[str]) -> bool:
+def _is_done(carry_out: Callable[[], None], action: str, record: QuarantineRecord, failures: list[str]) -> bool:
     """Carry out an action on one entry and return whether it succeeded; a failure is added to the list of failures."""
     try:
         with files.refusal(f"{action} {record.key}"):
@@ -135,7 +135,7 @@ def _is_done(carry_out: Callable[[], None], action: str, record: Record, failure
     return True
 
 
-def _restore(store: Store, place: Quarantine, record: Record, *, named: bool, replace: bool) -> None:
+def _restore(store: Store, place: Quarantine, record: QuarantineRecord, *, named: bool, replace: bool) -> None:
     """Restore an entry; a damaged or stale entry only if the command line names it."""
     damage = damage_of(store, place, record)
     what = "stale" if record.damage is Damage.STALE else "damaged"
@@ -152,13 +152,13 @@ def _restore(store: Store, place: Quarantine, record: Record, *, named: bool, re
         )
 
 
-def _drop(store: Store, place: Quarantine, record: Record) -> None:
+def _drop(store: Store, place: Quarantine, record: QuarantineRecord) -> None:
     """Remove an entry for good."""
     del store
     place.drop(record)
 
 
-def _list(store: Store, records: list[Record], *, json: bool, quiet: bool, verbose: bool) -> None:
+def _list(store: Store, records: list[QuarantineRecord], *, json: bool, quiet: bool, verbose: bool) -> None:
     if json:
         output.as_json({"root": str(store.root.path), "quarantine": [_as_json(record) for record in records]})
     elif quiet:
@@ -185,7 +185,7 @@ def _list(store: Store, records: list[Record], *, json: bool, quiet: bool, verbo
         output.data(f"{output.count(len(records), 'entry', 'entries')}, {format_size(sum(r.bytes for r in records))}")
 
 
-def _as_json(record: Record) -> dict[str, Any]:
+def _as_json(record: QuarantineRecord) -> dict[str, Any]:
     return {
         "id": record.id,
         "kind": record.kind,

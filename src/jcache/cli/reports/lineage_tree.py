@@ -8,7 +8,7 @@ from typing import Any, Final
 from jcache.cli import output
 from jcache.layout import short_key
 from jcache.store.lineage import Lineage, Role
-from jcache.store.links import Member
+from jcache.store.links import Node
 from jcache.units import format_seconds
 
 _MAX_CHILDREN: Final = 20
@@ -21,10 +21,10 @@ _MISSING_TEXTS: Final = {
     Role.EXECUTABLE: "is not here any more: it will be compiled from the stored program",
 }
 
-_Next = Callable[[Member], list[Member]]
+_Next = Callable[[Node], list[Node]]
 
 
-def as_json(lineage: Lineage, entry: Member) -> dict[str, Any]:
+def as_json(lineage: Lineage, entry: Node) -> dict[str, Any]:
     """Return the parents and children of an entry, each with its own, as JSON values."""
     return {
         "parents": _nested(lineage, entry, "parents", lineage.parents, {entry}),
@@ -32,7 +32,7 @@ def as_json(lineage: Lineage, entry: Member) -> dict[str, Any]:
     }
 
 
-def _nested(lineage: Lineage, of: Member, name: str, following: _Next, above: set[Member]) -> list[dict[str, Any]]:
+def _nested(lineage: Lineage, of: Node, name: str, following: _Next, above: set[Node]) -> list[dict[str, Any]]:
     return [
         {
             "kind": member[0],
@@ -46,7 +46,7 @@ def _nested(lineage: Lineage, of: Member, name: str, following: _Next, above: se
     ]
 
 
-def lines(lineage: Lineage, entry: Member, *, verbose: bool) -> list[str]:
+def lines(lineage: Lineage, entry: Node, *, verbose: bool) -> list[str]:
     """Return the lines of an entry's tree, which begins at its first ancestors; none for an entry without relations."""
     ancestors = _reached(entry, lineage.parents)
     if not ancestors and not lineage.children(entry):
@@ -56,8 +56,8 @@ def lines(lineage: Lineage, entry: Member, *, verbose: bool) -> list[str]:
     return [line for top in tops for line in tree.drawn(top)]
 
 
-def _reached(start: Member, following: _Next) -> set[Member]:
-    found: set[Member] = set()
+def _reached(start: Node, following: _Next) -> set[Node]:
+    found: set[Node] = set()
     waiting = [start]
     while waiting:
         for member in following(waiting.pop()):
@@ -77,17 +77,17 @@ class _Tree:
         verbose: whether to draw all children, with full keys.
     """
 
-    def __init__(self, lineage: Lineage, entry: Member, related: set[Member], *, verbose: bool) -> None:
+    def __init__(self, lineage: Lineage, entry: Node, related: set[Node], *, verbose: bool) -> None:
         self._lineage = lineage
         self._entry = entry
         self._related = related
         self._verbose = verbose
-        self._drawn: set[Member] = set()
+        self._drawn: set[Node] = set()
         self._fork, self._last, self._down, self._blank, self._here = (
             _LINES if output.takes("".join(_LINES)) else _ASCII
         )
 
-    def drawn(self, top: Member) -> Iterator[str]:
+    def drawn(self, top: Node) -> Iterator[str]:
         """Yield a line for a member and for each entry that was made from it."""
         again = top in self._drawn
         self._drawn.add(top)
@@ -104,7 +104,7 @@ class _Tree:
         if left:
             yield f"{self._last}and {left:,} more (-v lists them)"
 
-    def _text(self, member: Member) -> str:
+    def _text(self, member: Node) -> str:
         lineage = self._lineage
         role, key = lineage.role(member), member[1] if self._verbose else short_key(member[1])
         if not lineage.is_here(member):

@@ -87,7 +87,7 @@ class PlainTarReader:
     def _check_first(self, path: str) -> None:
         """Raise BadArchive if a path, or an entry's kind and key in any directory, is there twice."""
         base = path.rpartition("/")[2]
-        is_entry = layout.member(base)[0] in {layout.Member.ENTRY, layout.Member.SIDECAR}
+        is_entry = layout.member(base)[0] in {layout.FileKind.ENTRY, layout.FileKind.SIDECAR}
         mark = hash((kind_of(path), base) if is_entry else path)  # names would take ten times the memory
         if mark in self._seen:
             raise self._tar.refusal(f"it has {quote_name(path)} twice: pack one directory, and into a new tar")

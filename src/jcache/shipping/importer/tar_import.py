@@ -16,7 +16,7 @@ from jcache import __version__
 from jcache.errors import BadArchive, DamagedEntry, InvalidValue
 from jcache.findings import Damage
 from jcache.formats.digest import digest
-from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, Kind, Member as NameOf, Root, check_key, member
+from jcache.layout import SIDECAR_SUFFIX, STATE_NAME, XLA_NAMES, FileKind as NameOf, Kind, Root, check_key, member
 from jcache.shipping.archive import PlainTarMember
 from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Maker, Manifest, XlaFile
 from jcache.shipping.archive.members import MANIFEST_NAME, MANIFEST_START, SIGNATURE_NAME

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jcache.errors import DamagedEntry, InvalidValue, NoCacheHere
-from jcache.layout import Kind, Member, Root, member
+from jcache.layout import FileKind, Kind, Root, member
 from jcache.shipping.archive import PlainTarMember
 from jcache.shipping.archive.manifest import Item, Manifest
 from jcache.shipping.archive.plain_tar import kind_of
@@ -95,7 +95,7 @@ def layout_by_first_entry(members: Iterator[PlainTarMember], root: Root) -> tupl
             return root, chain(held, [file], members)
         data = file.read_all()
         held.append(PlainTarMember(file.path, len(data), file.modified_ns, BytesIO(data).readinto))
-        if member(file.name)[0] is Member.ENTRY and kind_of(file.path) is Kind.EXECUTABLES:
+        if member(file.name)[0] is FileKind.ENTRY and kind_of(file.path) is Kind.EXECUTABLES:
             with suppress(DamagedEntry):
                 item = Item(Kind.EXECUTABLES, "", len(data), "", 0, 0, maker=0)
                 makers = (provenance.provenance_of_bytes(data).maker,)

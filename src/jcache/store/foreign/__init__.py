@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from jcache.layout import TEMPORARY_PREFIX, Kind, Layout, Member
+from jcache.layout import TEMPORARY_PREFIX, FileKind, Kind, Layout
 
 if TYPE_CHECKING:
     from jcache.findings import Fault
@@ -51,12 +51,12 @@ class Adapter(Layout, Protocol):
     def directory(self, path: Path, kind: Kind) -> Path:
         return path
 
-    def member(self, file_name: str) -> tuple[Member, str]:
+    def member(self, file_name: str) -> tuple[FileKind, str]:
         known = self.entry(file_name)
         if known is not None:
-            return Member.ENTRY, known[1]
+            return FileKind.ENTRY, known[1]
         ours = file_name.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
-        return Member.TEMPORARY if ours or self.is_temporary(file_name) else Member.UNKNOWN, ""
+        return FileKind.TEMPORARY if ours or self.is_temporary(file_name) else FileKind.UNKNOWN, ""
 
     def key_of(self, text: str) -> str:
         names = (text, *(f"{directory}/{text}" for directory in self.directories))
