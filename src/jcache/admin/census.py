@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from jcache import clock
-from jcache.admin.empty import explain_empty
 from jcache.admin.neighbour_groups import Group, beside_executables, grouped
 from jcache.configuration.files import for_program
 from jcache.entry import is_young
@@ -242,7 +241,11 @@ def _unfinished(listing: Listing) -> int:
 def _note(store: Store, executables: Listing) -> str | None:
     if not store.root.layout.follows_jax:
         return None
-    return describe_portable_keys(store, executables) if len(executables) else explain_empty(store)
+    if len(executables):
+        return describe_portable_keys(store, executables)
+    from jcache.admin.empty import explain_empty
+
+    return explain_empty(store)
 
 
 def _count(

@@ -133,7 +133,7 @@ def _read_user(path: Path) -> Mapping[str, object]:
         return {}
     except OSError as error:
         raise InvalidValue(f"{path} cannot be read ({error.strerror}): it holds your settings of jcache.") from None
-    return _table(data, path)
+    return _table(data, path) if data else {}
 
 
 def _table(data: bytes, path: Path) -> Mapping[str, object]:
