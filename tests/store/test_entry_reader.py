@@ -5,41 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from jcache.entry import Snapshot
 from jcache.layout import Kind, Root
-from jcache.store import listing as module
-from jcache.store.ledger import Ledger
 from jcache.store.listing import Listing, read_listing
 from tests.helpers.entries import DAY, NOW, SECOND, add, key
+from tests.helpers.stores import Memory
 
 
 def read(directory: Path) -> Listing:
     return read_listing(Kind.EXECUTABLES, directory)
-
-
-class Memory:
-    """Snapshots kept in a ledger, and how often one was."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.saved = 0
-
-    def drop_snapshot(self, directory: str) -> None:
-        self.ledger.drop_snapshot(directory)
-
-    def load_snapshot(self, directory: str) -> Snapshot | None:
-        return self.ledger.load_snapshot(directory)
-
-    def save_snapshot(self, directory: str, snapshot: Snapshot) -> None:
-        self.saved += 1
-        self.ledger.save_snapshot(directory, snapshot)
-
-
-@pytest.fixture
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
-    """A ledger that keeps a snapshot of every directory, however small."""
-    monkeypatch.setattr(module, "SNAPSHOT_FROM", 0)
-    return Memory(Ledger(tmp_path / "state" / "ledger.sqlite3"))
 
 
 def test_what_is_read_of_an_entry(plain: Root) -> None:

@@ -11,6 +11,7 @@ from jcache.layout import Kind
 from jcache.store import sqlite
 from jcache.store.ledger import Known, Ledger
 from tests.helpers.entries import key
+from tests.helpers.stores import open_ledger
 
 
 @pytest.fixture
@@ -63,20 +64,6 @@ def test_a_ledger_that_is_gone_is_begun_anew(ledger: Ledger, tmp_path: Path) -> 
     (tmp_path / "ledger.sqlite3").unlink()
     ledger.record([Known(Kind.TRACES, key(2), seconds=1.0)])
     assert Ledger(tmp_path / "ledger.sqlite3").known(Kind.TRACES).keys() == {key(2)}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return a ledger with 500 entries, one of them pinned."""
-    path = tmp_path / ".jcache" / "ledger.sqlite3"
-    ledger = Ledger(path)
-    ledger.record(Known(Kind.EXECUTABLES, key(i), digest="d" * 64, pinned_ns=1 if i == 1 else None) for i in range(500))
-    ledger.close()
-    return path
-
-
-def open_ledger(path: Path) -> Ledger:
-    return Ledger(path, busy_timeout=0.05)
 
 
 def test_an_absent_ledger_is_made_by_writers_only(tmp_path: Path) -> None:

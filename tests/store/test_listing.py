@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from jcache.entry import Neighbour, Snapshot
+from jcache.entry import Neighbour
 from jcache.formats.envelope import Codec
 from jcache.layout import FileKind, Kind, Root
 from jcache.store import listing as module
 from jcache.store.ledger import Ledger
 from jcache.store.listing import Listing, read_listing
 from tests.helpers.entries import DAY, NOW, SECOND, add, digits, executable, key, tree
+from tests.helpers.stores import Memory
 
 AUTOTUNE = "xla_gpu_per_fusion_autotune_cache_dir"
 
@@ -131,31 +132,6 @@ def test_odd_names(plain: Root, beyond: Path) -> None:
 
 
 # -- snapshots
-
-
-class Memory:
-    """Snapshots kept in a ledger, and how often one was."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.saved = 0
-
-    def drop_snapshot(self, directory: str) -> None:
-        self.ledger.drop_snapshot(directory)
-
-    def load_snapshot(self, directory: str) -> Snapshot | None:
-        return self.ledger.load_snapshot(directory)
-
-    def save_snapshot(self, directory: str, snapshot: Snapshot) -> None:
-        self.saved += 1
-        self.ledger.save_snapshot(directory, snapshot)
-
-
-@pytest.fixture
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
-    """A ledger that keeps a snapshot of every directory, however small."""
-    monkeypatch.setattr(module, "SNAPSHOT_FROM", 0)
-    return Memory(Ledger(tmp_path / "state" / "ledger.sqlite3"))
 
 
 class World:

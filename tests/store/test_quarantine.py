@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jcache.errors import JcacheError, UnknownKey
-from jcache.findings import Damage, Finding, Stamp
+from jcache.findings import Damage, Finding
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.store import files
@@ -20,24 +20,7 @@ from jcache.verify.repair import damage_of, repair
 from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, executable, key, recency_of, tree
-
-KIND = Kind.EXECUTABLES
-TORN = executable()[:-5]
-OLD = time.time_ns() - DAY
-
-
-@pytest.fixture
-def place(plain: Root) -> Quarantine:
-    return Quarantine(plain)
-
-
-def finding(root: Root, number: int = 1, kind: Kind = KIND, *, used_ns: int | None = OLD) -> Finding:
-    """Return the finding of an old torn entry in the root."""
-    path = add(root.directory(kind), key(number), TORN, used_ns=used_ns, written_ns=OLD)
-    stamp = Stamp(len(TORN), OLD, path.stat().st_ino)
-    return Finding(
-        damage=Damage.TORN, path=path, evidence="Torn.", kind=kind, key=key(number), stamp=stamp, digest=digest(TORN)
-    )
+from tests.helpers.stores import EXECUTABLES as KIND, OLD, TORN, finding
 
 
 def test_what_is_taken_is_renamed_and_recorded(plain: Root, place: Quarantine) -> None:

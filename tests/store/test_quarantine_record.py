@@ -6,30 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from jcache.findings import Damage, Finding, Stamp
-from jcache.formats.digest import digest
-from jcache.layout import Kind, Root
+from jcache.layout import Root
 from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import QuarantineRecord
-from tests.helpers.entries import DAY, NOW, add, executable, key
-
-KIND = Kind.EXECUTABLES
-TORN = executable()[:-5]
-OLD = time.time_ns() - DAY
-
-
-@pytest.fixture
-def place(plain: Root) -> Quarantine:
-    return Quarantine(plain)
-
-
-def finding(root: Root, number: int = 1, kind: Kind = KIND, *, used_ns: int | None = OLD) -> Finding:
-    """Return the finding of an old torn entry in the root."""
-    path = add(root.directory(kind), key(number), TORN, used_ns=used_ns, written_ns=OLD)
-    stamp = Stamp(len(TORN), OLD, path.stat().st_ino)
-    return Finding(
-        damage=Damage.TORN, path=path, evidence="Torn.", kind=kind, key=key(number), stamp=stamp, digest=digest(TORN)
-    )
+from tests.helpers.entries import DAY, NOW
+from tests.helpers.stores import finding
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from jcache.entry import Columns, Snapshot
 from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
 from jcache.store import sqlite
-from jcache.store.ledger import Known, Ledger
+from jcache.store.ledger import Known
 from tests.helpers.entries import key, mounted_read_only, process, tree
+from tests.helpers.stores import open_ledger
 
 PINS = {(Kind.EXECUTABLES, key(1))}
 HOLD = """
@@ -44,20 +45,6 @@ for i in range(30):
     ledger.record([own, Known(Kind.TRACES, "jit_f-" + "0" * 64, hits=1)])
     ledger.close()
 """
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return a ledger with 500 entries, one of them pinned."""
-    path = tmp_path / ".jcache" / "ledger.sqlite3"
-    ledger = Ledger(path)
-    ledger.record(Known(Kind.EXECUTABLES, key(i), digest="d" * 64, pinned_ns=1 if i == 1 else None) for i in range(500))
-    ledger.close()
-    return path
-
-
-def open_ledger(path: Path) -> Ledger:
-    return Ledger(path, busy_timeout=0.05)
 
 
 def drop_tables(path: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
 from jcache.store import sqlite
-from jcache.store.ledger import Known, Ledger
+from jcache.store.ledger import Known
 from tests.helpers.entries import key
+from tests.helpers.stores import open_ledger
 
 PINS = {(Kind.EXECUTABLES, key(1))}
 SHIM = r"""
@@ -54,20 +55,6 @@ for number in range(3):
     ledger.close()
     assert len(Ledger(Path(sys.argv[1]), busy_timeout=0.2).pins()) == number + 1
 """
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return a ledger with 500 entries, one of them pinned."""
-    path = tmp_path / ".jcache" / "ledger.sqlite3"
-    ledger = Ledger(path)
-    ledger.record(Known(Kind.EXECUTABLES, key(i), digest="d" * 64, pinned_ns=1 if i == 1 else None) for i in range(500))
-    ledger.close()
-    return path
-
-
-def open_ledger(path: Path) -> Ledger:
-    return Ledger(path, busy_timeout=0.05)
 
 
 def test_a_disk_that_fails_costs_no_ledger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
