@@ -13,7 +13,7 @@ from jcache.entry import Entry
 from jcache.errors import UnknownKey
 from jcache.layout import Kind
 from jcache.store.eviction import chosen
-from jcache.store.lookup import KeyFinder, only_entry
+from jcache.store.lookup import KeyFinder, resolve
 from jcache.store.policy import Plan, Reason
 from jcache.store.progress import Progress
 from jcache.store.store import Store
@@ -32,21 +32,9 @@ def plan_keys(store: Store, keys: Sequence[str]) -> Plan:
     """
     entries, links = entries_with_links(store, frozenset(Kind))
     finder = KeyFinder(entry.key for entry in entries)
-    meant = [(text, finder.answering(store.root.layout.key_of(text))) for text in keys]
-    wanted = set().union(*(found for _, found in meant))
-    by_key: dict[str, list[Entry]] = {}
-    for entry in entries:
-        if entry.key in wanted:
-            by_key.setdefault(entry.key, []).append(entry)
-    named: list[Entry] = []
-    faults: list[str] = []
-    for text, found in meant:
-        try:
-            named.append(only_entry(store, finder, text, [entry for key in found for entry in by_key[key]]))
-        except UnknownKey as error:
-            faults.append(str(error))
+    named, faults = resolve(store, keys, finder, lambda wanted: (entry for entry in entries if entry.key in wanted))
     if faults:
-        raise UnknownKey(" ".join([*faults, "Nothing was removed."]))
+        raise UnknownKey(" ".join([*map(str, faults), "Nothing was removed."]))
     return chosen(entries, named, Reason.NAMED, links=links)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import islice, takewhile
 from typing import Final
@@ -85,11 +85,7 @@ def find_entry(store: Store, text: str, *, parts: bool = False) -> Entry:
     Raises:
         UnknownKey: it stands for no entry, or for several.
     """
-    listings = [store.listing(kind) for kind in Kind]
-    finder = KeyFinder(key for listing in listings for key in _keys(listing))
-    keys = finder.answering(store.root.layout.key_of(text), parts=parts)
-    found = [entry for listing in listings for entry in _with_keys(listing, keys)]
-    entry = only_entry(store, finder, text, found)
+    (entry,) = _meant(store, [text], parts=parts)
     return store.catalog.enrich(entry.kind, [entry])[0]
 
 
@@ -99,17 +95,50 @@ def find_keys(store: Store, texts: Iterable[str]) -> set[str]:
     Raises:
         UnknownKey: a text stands for no entry, or for several.
     """
+    return {entry.key for entry in _meant(store, texts)}
+
+
+def _meant(store: Store, texts: Iterable[str], *, parts: bool = False) -> list[Entry]:
     listings = [store.listing(kind) for kind in Kind]
     finder = KeyFinder(key for listing in listings for key in _keys(listing))
-    meant = {text: finder.answering(store.root.layout.key_of(text)) for text in texts}
-    wanted = set().union(*meant.values())
+
+    def with_keys(keys: set[str]) -> Iterator[Entry]:
+        return (entry for listing in listings for entry in _with_keys(listing, keys))
+
+    found, faults = resolve(store, texts, finder, with_keys, parts=parts)
+    if faults:
+        raise faults[0]
+    return found
+
+
+def resolve(
+    store: Store,
+    texts: Iterable[str],
+    finder: KeyFinder,
+    with_keys: Callable[[set[str]], Iterable[Entry]],
+    *,
+    parts: bool = False,
+) -> tuple[list[Entry], list[UnknownKey]]:
+    """Return the entries that some texts stand for, and an error for each text that stands for none or several.
+
+    Args:
+        store: store of the root.
+        texts: the texts.
+        finder: finder of the keys.
+        with_keys: returns the entries that have one of some keys.
+        parts: whether a part in the middle of a key counts, which is not for commands that remove something.
+    """
+    meant = [(text, finder.answering(store.root.layout.key_of(text), parts=parts)) for text in texts]
     by_key: dict[str, list[Entry]] = {}
-    for entry in (entry for listing in listings for entry in _with_keys(listing, wanted)):
+    for entry in with_keys(set().union(*(keys for _, keys in meant))):
         by_key.setdefault(entry.key, []).append(entry)
-    return {
-        only_entry(store, finder, text, [entry for key in sorted(keys) for entry in by_key.get(key, ())]).key
-        for text, keys in meant.items()
-    }
+    found, faults = [], []
+    for text, keys in meant:
+        try:
+            found.append(only_entry(store, finder, text, [e for key in keys for e in by_key.get(key, ())]))
+        except UnknownKey as error:
+            faults.append(error)
+    return found, faults
 
 
 def only_entry(store: Store, finder: KeyFinder, text: str, found: list[Entry]) -> Entry:
