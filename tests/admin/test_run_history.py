@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from jcache.admin.run_history import by_day, by_function, by_run, parse_since, since, usage_of
+from jcache.admin.run_history import by_day, by_function, by_run, parse_since, started_since, usage_of
 from jcache.errors import InvalidValue
 from jcache.layout import Root
 from jcache.runs.report import report_of
@@ -115,4 +115,4 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         time_ns = parse_since(text, 0)
     except InvalidValue:
         return
-    assert isinstance(time_ns, int) and since([], time_ns) == []
+    assert isinstance(time_ns, int) and started_since([], time_ns) == []

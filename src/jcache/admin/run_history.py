@@ -11,7 +11,6 @@ from jcache.errors import InvalidValue
 from jcache.layout import Kind, name_of
 from jcache.runs.calls import HIT
 from jcache.runs.stored_reports import totals
-from jcache.store.ledger import Known
 from jcache.store.store import Store
 from jcache.units import NANOSECONDS, parse_age
 
@@ -113,20 +112,20 @@ def started_ns(report: Report) -> int | None:
         return None
 
 
-def since(reports: Iterable[dict[str, Any]], time_ns: int) -> list[dict[str, Any]]:
+def started_since(reports: Iterable[dict[str, Any]], time_ns: int) -> list[dict[str, Any]]:
     """Return the reports of the runs that started at a time or later."""
     return [report for report in reports if (started := started_ns(report)) is not None and started >= time_ns]
 
 
-def usage_of(name: str, reports: Sequence[Report], *, graphs_seconds: float = 0.0) -> Usage:
+def usage_of(name: str, reports: Sequence[Report], sums: Mapping[str, Any] | None = None) -> Usage:
     """Return the usage of some runs together.
 
     Args:
         name: name of the result.
         reports: reports of the runs.
-        graphs_seconds: seconds of building graphs that were saved, as `totals` takes them.
+        sums: sums of the reports, as `totals` returns them; None to make them.
     """
-    summed = totals(reports, graphs_seconds)
+    summed = totals(reports) if sums is None else sums
     started = [time_ns for time_ns in map(started_ns, reports) if time_ns is not None]
     graphs = summed["graphs"]
     return Usage(
@@ -188,10 +187,10 @@ def by_function(reports: Sequence[Report], store: Store) -> list[Usage]:
         store: store of the root, whose ledger knows how long executables took to build.
     """
     keys = sorted({one["key"] for report in reports for one in report.get("programs", ()) if one.get("key")})
-    known: Mapping[str, Known] = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES, keys)) or {}
+    known = store.queue.attempt(lambda: store.ledger.facts(Kind.EXECUTABLES, ("seconds",), keys)) or {}
 
     def build_seconds(key: str | None) -> float | None:
-        return known[key].seconds if key is not None and key in known else None
+        return known[key][0] if key is not None and key in known else None
 
     found: dict[str, list[tuple[Report, _Call]]] = {}
     for report in reports:

@@ -106,6 +106,17 @@ def store_of(root: Root) -> Iterator[Store]:
         warning(notice)
 
 
+def bound_variables(root: Root) -> dict[str, str]:
+    """Return the environment variables for the bound that files set; print a warning for each fault in the files."""
+    from jcache.cli.output import warning
+    from jcache.configuration.files import for_program, variables
+
+    found, faults = for_program(root, os.environ)
+    for fault in faults:
+        warning(fault)
+    return variables(found)
+
+
 def kinds_of(texts: list[str] | None) -> tuple[Kind, ...]:
     """Return the named kinds, or all kinds if none is named."""
     return tuple(dict.fromkeys(parse_kind(text) for text in texts)) if texts else tuple(Kind)

@@ -7,8 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from jcache.cli import output
-from jcache.cli.options import JsonOption, RootOption, complete_kinds, store_of
-from jcache.configuration.files import for_program, variables
+from jcache.cli.options import JsonOption, RootOption, bound_variables, complete_kinds, store_of
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
 from jcache.runs.environment import settings
@@ -43,10 +42,8 @@ def env(
     if shell not in _FORMATS:
         raise InvalidValue(f"'{shell}' is not a shell that jcache knows: choose from {', '.join(_FORMATS)}.")
     chosen = _created_root(root)
-    found, faults = for_program(chosen, os.environ)
-    for fault in faults:
-        output.warning(fault)
-    wanted = _with_warm_settings(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ)) | variables(found)
+    wanted = _with_warm_settings(chosen, settings(chosen.directory(Kind.EXECUTABLES), os.environ))
+    wanted |= bound_variables(chosen)
     if json:
         output.as_json({"root": str(chosen.path), "environment": wanted})
         return

@@ -13,8 +13,7 @@ import typer
 
 from jcache import clock
 from jcache.cli import output
-from jcache.cli.options import QuietOption, RootOption, store_of
-from jcache.configuration.files import for_program, variables
+from jcache.cli.options import QuietOption, RootOption, bound_variables, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.jax_internals.path_keys import in_keys
 from jcache.jax_internals.presets import RUN_BOUND
@@ -127,11 +126,8 @@ def recorded(
 
 
 def _configured_bound(root: Root) -> dict[str, str]:
-    """Return the variables for the bound that is configured; warn of faults in the settings."""
-    found, faults = for_program(root, os.environ)
-    for fault in faults:
-        output.warning(fault)
-    bound = variables(found)
+    """Return the variables for the bound that is configured, and the one that says that `jcache run` has set it."""
+    bound = bound_variables(root)
     return bound | {RUN_BOUND: next(iter(bound.values()))} if bound else {}
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from jcache import clock
-from jcache.admin.run_history import By, by_day, by_function, by_run, parse_since, since as of_since, usage_of
+from jcache.admin.run_history import By, by_day, by_function, by_run, parse_since, started_since, usage_of
 from jcache.cli import output
 from jcache.cli.options import JsonOption, RootOption, open_store
 from jcache.cli.reports.prometheus import prometheus_lines
@@ -94,9 +94,9 @@ def _statistics(store: Store, run: str | None, since_ns: int | None, by: By) -> 
     if run is not None:
         reports = [report_named(reports, run, store.root.path)]
     if since_ns is not None:
-        reports = of_since(reports, since_ns)
+        reports = started_since(reports, since_ns)
     graphs = store.ledger.economics(Kind.GRAPHS) if run is None and since_ns is None else {}
-    saved = in_all(graphs).saved_seconds
+    sums = totals(reports, in_all(graphs).saved_seconds)
     groups = by_function(reports, store) if by is By.FUNCTION else by_day(reports) if by is By.DAY else by_run(reports)
     return Statistics(
         root=store.root.path,
@@ -104,7 +104,7 @@ def _statistics(store: Store, run: str | None, since_ns: int | None, by: By) -> 
         since_ns=since_ns,
         reports=reports[::-1],
         groups=groups,
-        total=usage_of("total", reports, graphs_seconds=saved),
-        sums=totals(reports, saved),
+        total=usage_of("total", reports, sums),
+        sums=sums,
         graphs=graphs,
     )
