@@ -222,13 +222,30 @@ def change_root(root: Root, changes: Mapping[str, object | None]) -> Path:
         InvalidValue: the file is not TOML.
         CannotWrite: the root is read-only, full or otherwise refuses.
     """
-    path = root.settings
-    with files.refusal(f"read {path}"):
+    with files.refusal(f"read {root.settings}"):
         data = read_root(root)
+    write_root(root, _changed(data, root.settings, changes))
+    return root.settings
+
+
+def change_user(environment: Mapping[str, str], changes: Mapping[str, object | None]) -> Path:
+    """Change settings in the user's file, and return its path; None removes a setting.
+
+    Raises:
+        InvalidValue: the file is not TOML.
+        CannotWrite: the file cannot be read or written.
+    """
+    path = user_file(environment)
+    with files.refusal(f"read {path}"):
+        data = path.read_bytes() if path.exists() else b""
+    write_user(path, _changed(data, path, changes))
+    return path
+
+
+def _changed(data: bytes, path: Path, changes: Mapping[str, object | None]) -> bytes:
     for name, value in changes.items():
         data = change(data, path, name, value)
-    write_root(root, data)
-    return path
+    return data
 
 
 def write_root(root: Root, data: bytes) -> None:

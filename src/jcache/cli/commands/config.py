@@ -11,7 +11,7 @@ from jcache.cli.options import JsonOption, RootOption
 from jcache.configuration import files
 from jcache.configuration.files import Configuration, Configured
 from jcache.configuration.settings import SETTINGS, Source, as_json, normal, setting, to_write
-from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
+from jcache.errors import InvalidValue, NoCacheHere
 from jcache.layout import Root
 from jcache.store.roots import choose_path, create_root, open_root, wants_plain
 from jcache.text import command, quoted, unknown_choice
@@ -142,7 +142,11 @@ def _change(action: str, given: list[str], explicit: str | None, *, user: bool, 
     if explicit is not None and (user or not known.in_root):
         raise InvalidValue(f"--root names a cache directory, but {name} is set in your own file: leave out --root.")
     value = None if action == "unset" else to_write(name, values)
-    path = _change_user(name, value) if user or not known.in_root else _change_root(name, value, explicit)
+    path = (
+        files.change_user(os.environ, {name: value})
+        if user or not known.in_root
+        else _change_root(name, value, explicit)
+    )
     if json:
         output.as_json({"name": name, "path": str(path), "text": value})
     else:
@@ -150,18 +154,6 @@ def _change(action: str, given: list[str], explicit: str | None, *, user: bool, 
         output.message(f"{said}, in {path}")
     _tell_what_wins(name, Source.USER if user or not known.in_root else Source.ROOT, explicit)
     return 0
-
-
-def _change_user(name: str, value: object) -> Path:
-    path = files.user_file(os.environ)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        data = b""
-    except OSError as error:
-        raise CannotWrite(f"Cannot read {path}: {error.strerror}.") from None
-    files.write_user(path, files.change(data, path, name, value))
-    return path
 
 
 def _change_root(name: str, value: object, explicit: str | None) -> Path:
