@@ -64,7 +64,7 @@ def rm(
         decided = plan_keys(store, keys) if keys else plan_filters(store, filters, legacy=legacy, progress=_progress)
         if not (yes or dry_run) and decided.victims and not confirmed("rm", store, decided, listed=not quiet):
             return 1
-        return remove(store, decided, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose, listed=True)
+        return remove(store, decided, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose, of_named=True)
 
 
 def _progress(entries: Sequence[Entry]) -> Iterable[Entry]:

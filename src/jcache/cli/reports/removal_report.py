@@ -27,7 +27,7 @@ def remove(
     quiet: bool,
     verbose: bool,
     xla: bool = False,
-    listed: bool = False,
+    of_named: bool = False,
 ) -> int:
     """Execute a plan, unless it is a dry run, and print what is removed, what is kept, and why.
 
@@ -39,7 +39,7 @@ def remove(
         quiet: print nothing but failures.
         verbose: name every entry, by its full key.
         xla: whether XLA's sub-caches go as well.
-        listed: whether the entries that go, and those that stay, are named in any case.
+        of_named: whether the plan is about named entries alone: each is listed, and nothing is said of the others.
 
     Returns:
         The exit code: 0, 1 if nothing could be removed, 3 if not everything could.
@@ -48,7 +48,7 @@ def remove(
     if json:
         output.as_json(_as_json(done), version=2)
     elif not quiet:
-        _render(done, verbose, listed=listed or dry_run or verbose)
+        _render(done, verbose, listed=of_named or dry_run or verbose, of_named=of_named)
     for failure in done.failed:
         output.error(f"Cannot remove {store.path(failure.entry)}: {failure.reason}.")
     return 0 if not done.failed else PARTLY if done.removed else 1
@@ -111,7 +111,7 @@ def _slug(reason: Reason) -> str:
     return reason.name.lower()
 
 
-def _render(done: Removed, verbose: bool, *, listed: bool) -> None:
+def _render(done: Removed, verbose: bool, *, listed: bool, of_named: bool) -> None:
     if done.removed and listed:
         shown = done.removed if verbose else done.removed[:_ROWS]
         rows = [(output.plain(_key(e, verbose)), e.kind, format_size(e.bytes), _reason(done, e, reason, verbose))
@@ -126,7 +126,8 @@ def _render(done: Removed, verbose: bool, *, listed: bool) -> None:
     output.data(f"{verb} {_count(len(done.removed), freed)}{_why(done.removed)}")
     if done.xla_bytes:
         output.data(f"{verb} XLA's sub-caches, {format_size(done.xla_bytes)} ({done.xla_bytes:,} bytes)")
-    output.data(f"{staying} {_count(len(done.kept), sum(e.bytes for e, _ in done.kept))}{_why(done.kept)}")
+    if done.kept or not of_named:
+        output.data(f"{staying} {_count(len(done.kept), sum(e.bytes for e, _ in done.kept))}{_why(done.kept)}")
     if listed:
         _name_kept(done, verbose)
     if done.sidecars_made:
