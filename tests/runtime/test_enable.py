@@ -908,10 +908,12 @@ def test_it(number):
 """
     )
     root = tmp_path / "root"
+    # A pytest that ends removes the directories of earlier ones below the same place: those of all our tests.
+    (tmp_path / "scratch").mkdir()
     for _ in range(2):
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)],
-            env=environment({"JCACHE_DIR": root}),
+            [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path / "test_it.py")],
+            env=environment({"JCACHE_DIR": root, "PYTEST_DEBUG_TEMPROOT": tmp_path / "scratch"}),
             capture_output=True,
             text=True,
             timeout=120,
