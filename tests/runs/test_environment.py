@@ -12,8 +12,8 @@ from jcache.layout import Kind, Root
 from jcache.runs.calls import HIT
 from jcache.runs.environment import RECORDER, environment, is_turned_off, new_id, record_run, with_cache, without_cache
 from jcache.runs.log import Program
-from jcache.runs.report import collect
 from jcache.store.store import Store
+from tests.helpers.reports import collect
 
 ENABLE = "JAX_ENABLE_COMPILATION_CACHE"
 JAX_FALSE = ("n", "no", "f", "false", "off", "0")  # what `jax._src.config.bool_env` reads as false

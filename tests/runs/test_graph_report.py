@@ -10,8 +10,9 @@ from hypothesis import given, settings, strategies as st
 
 from jcache.runs.calls import GraphCalls
 from jcache.runs.log import LogReader
-from jcache.runs.report import RunReport, collect, report_of, summary
+from jcache.runs.report import RunReport, report_of, summary
 from jcache.runs.stored_reports import read_reports, totals
+from tests.helpers.reports import collect
 from tests.runs.test_report import hit, stored
 from tests.runs.test_trace_report import called
 

@@ -24,7 +24,8 @@ from jcache.runtime.executable_cache import ExecutableCache
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Ledger
 from jcache.store.roots import create_root
-from jcache.runs.in_process import CacheMonitor, flush, seconds_until_due
+from jcache.runs.flush import flush, seconds_until_due
+from jcache.runs.in_process import CacheMonitor
 def tell(event):
     if event.kind is EventKind.REFUSED:
         observers.tell_not_stored(event.key, event.detail)

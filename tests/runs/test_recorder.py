@@ -16,8 +16,9 @@ import pytest
 
 from jcache.layout import Root
 from jcache.runs.environment import RECORDER, environment, with_cache
-from jcache.runs.report import RunReport, collect
+from jcache.runs.report import RunReport
 from jcache.runtime.checked_reads import CheckedReads, serving
+from tests.helpers.reports import collect
 
 BASE = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "JCACHE_", "XLA_"))}
 BASE["JAX_PLATFORMS"] = "cpu"

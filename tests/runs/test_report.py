@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from jcache.runs.report import NO_PROGRAM_SEEN, RunReport, collect, summary
+from jcache.runs.report import NO_PROGRAM_SEEN, RunReport, summary
+from tests.helpers.reports import collect
 
 CACHE, COMPILE = "/jax/compilation_cache/", "/jax/core/compile/"
 START = {"e": "start", "t": 0.0, "pid": 1, "jax": "0.10.2", "jaxlib": "0.10.1", "cache": ""}

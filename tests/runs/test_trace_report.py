@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from jcache.runs.report import RunReport, collect, summary
+from jcache.runs.report import RunReport, summary
 from jcache.runs.stored_reports import totals
 from jcache.runs.trace_report import trace_lines
+from tests.helpers.reports import collect
 
 START = {"e": "start", "jax": "0.10.2", "jaxlib": "0.10.2", "cache": "used"}
 

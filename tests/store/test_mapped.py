@@ -54,7 +54,7 @@ def test_only_local_files_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A file that another machine could remove is read, since losing its pages would kill the program."""
     path = tmp_path / "entry"
     path.write_bytes(sealed(LARGE))
-    monkeypatch.setattr(mapped, "_is_local", lambda _: local)
+    monkeypatch.setattr(mapped, "is_local", lambda _: local)
     _, found = open_sealed(path)
     assert isinstance(found.obj, bytearray) is not local
     assert bytes(found) == LARGE
@@ -66,7 +66,7 @@ def test_the_file_system_is_asked(tmp_path: Path) -> None:
     kind = int(subprocess.run(["stat", "-f", "-c", "%t", tmp_path], capture_output=True, check=True).stdout, 16)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
-        assert mapped._is_local(descriptor) is (kind in mapped._LOCAL)
+        assert mapped.is_local(descriptor) is (kind in mapped._LOCAL)
     finally:
         os.close(descriptor)
 

@@ -94,6 +94,16 @@ class Root(_RootFields):
         return self.state / "runs"
 
     @property
+    def records(self) -> Path:
+        """What keys of recorded runs were made of, and the secret of the digests; see `jcache.store.run_records`."""
+        return self.state / "records"
+
+    @property
+    def modules(self) -> Path:
+        """Lowered modules of executables that were missed, each by its hash; see `jcache.store.run_records`."""
+        return self.state / "modules"
+
+    @property
     def building(self) -> Path:
         """Lock files of those who are building something, see `jcache.store.build_lock`."""
         return self.state / "building"

@@ -35,6 +35,7 @@ from jcache.runs.log import Program
 from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.roots import has_lock, root_path
+from jcache.store.run_records import OFF
 from jcache.text import command, quoted
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _ENABLE: Final = ENABLE_OPTION.upper()
 _THRESHOLDS: Final = {name.upper(): str(value).lower() for name, value in STORE_EVERYTHING.items()}
 _XLA_CACHES: Final = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 _LOG: Final = "JCACHE_RUN_LOG"
+_RECORD: Final = "JCACHE_RUN_RECORD"
 _DIRECTORY_BEFORE: Final = "JCACHE_RUN_CACHE_GIVEN"
 _OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
 
@@ -80,6 +82,7 @@ def environment(
     *,
     override_user: bool = False,
     spellings: Iterable[str] = (),
+    record: str = OFF,
 ) -> dict[str, str]:
     """Return the environment in which a program caches in ``cache_dir`` and logs to ``log_dir``.
 
@@ -93,6 +96,7 @@ def environment(
         override_user: whether to replace the user's thresholds, and to turn the cache on if the user has it off.
         spellings: the strings that may stand for ``cache_dir`` in keys of its entries, from
             `jcache.verify.path_keys.find_spellings`.
+        record: what is recorded of keys, as `jcache.store.run_records.record_mode` returns it.
     """
     env = dict(base)
     if env.get(_OUR_XLA_CACHES) == env.get(_XLA_CACHES):  # a jcache run inside another one
@@ -111,6 +115,7 @@ def environment(
     env[_DIRECTORY_BEFORE] = env.get(_DIRECTORY, "")
     env[SPELLINGS] = "\n".join(spellings)
     env[_LOG] = str(log_dir.absolute())
+    env[_RECORD] = record
     others = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry != RECORDER]
     env["PYTHONPATH"] = os.pathsep.join([RECORDER, *others]) if others != [""] else RECORDER
     return env

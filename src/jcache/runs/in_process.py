@@ -1,43 +1,38 @@
 """Record what JAX's cache does in this process, with the listener and the log reader of `jcache run`.
 
 A `CacheMonitor` queues the lines that the recorder would write. It reads the queue when a report is requested or when
-many lines are queued, so that a compilation is delayed by microseconds only. `flush` writes the report to the ledger of
-a root. No failure in this module reaches the program. The first `CacheMonitor` imports JAX.
+many lines are queued, so that a compilation is delayed by microseconds only. `jcache.runs.flush` writes the report to
+the ledger of a root. No failure in this module reaches the program. The first `CacheMonitor` imports JAX.
 """
 
 # ruff: noqa: BLE001 - see above
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import clock
 from jcache.jax_internals import monitoring
-from jcache.layout import Kind, Root
+from jcache.layout import Root
 from jcache.patching import AttributePatch
 from jcache.runs import observers
-from jcache.runs.calls import HIT
+from jcache.runs.flush import FlushState
 from jcache.runs.recorder import sitecustomize as recorder
-from jcache.store.ledger import Known, Ledger
 
 if TYPE_CHECKING:
-    from jcache.runs.log import LogReader, Program
+    from jcache.runs.key_monitor import KeyMonitor
+    from jcache.runs.log import LogReader
     from jcache.runs.report import RunReport
 
 _MAX_PENDING_LINES: Final = 1000  # of some 80 programs
-_FIRST_FLUSH_S: Final = 5.0
-_FLUSH_INTERVAL_S: Final = 30.0
-_MAX_FLUSH_SHARE: Final = 0.01  # of a program's time
-_BUSY_TIMEOUT_S: Final = 0.5
 _MAX_CODE_CHARS: Final = 200
 
 
@@ -72,7 +67,41 @@ class CacheMonitor:
             for name, tap in recorder.TAPS
             if hasattr(module, name)
         ]
+        self._keys: KeyMonitor | None = None
         observers.add(self._on_jcache_line)
+
+    def record_keys(self, root: Root, mode: str) -> None:
+        """Record what keys are made of from now on.
+
+        Args:
+            root: the root that keeps the record.
+            mode: what is recorded, as `jcache.store.run_records.record_mode` returns it.
+        """
+        from jcache.runs.key_monitor import KeyMonitor
+        from jcache.runs.recorder import key_hooks
+
+        with suppress(Exception):
+            self._keys = KeyMonitor(root, mode, self._receive)
+            self._listener.keys = key_hooks
+
+    def keep_record(self, root: Root) -> None:
+        """Write the record of the keys so far to the root, if keys are recorded.
+
+        Raises:
+            OSError: as the file system says.
+        """
+        if self._keys is None or self._reader is None:
+            return
+        from jcache.runs.records import record_of
+        from jcache.store.run_records import add_record
+
+        with self._lock:
+            self._read()
+            record = record_of(
+                [self._reader.recording], run_id=self.id, command=_command(), started_ns=self._started_ns
+            )
+        if record is not None:
+            add_record(root, self.id, record.to_json(), self._keys.take_modules())
 
     def renew(self) -> None:
         """Start with an empty report, as a forked child must."""
@@ -124,6 +153,8 @@ class CacheMonitor:
             self._unregister()
         for tap in self._taps:
             tap.undo()
+        if self._keys is not None:
+            self._keys.stop()
 
     def _on_event(self, event: str, seconds: float | None, details: dict[str, Any]) -> None:
         if seconds is None:
@@ -183,89 +214,3 @@ def _command() -> tuple[str, ...]:
     if main is not None and argv[0] == main.origin:
         return "-m", main.name.removesuffix(".__main__"), *argv[1:]
     return tuple(argv) if argv[0] else ("python", *argv[1:])
-
-
-# -- writing to the ledger
-
-
-class FlushState:
-    """The part of a monitor's report that the ledger has already.
-
-    Attributes:
-        lock: serializes flushes.
-        programs: number of the report's programs that the ledger has.
-        due: time of the next flush, on the clock `jcache.clock.monotonic`.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.programs = 0
-        self.due = clock.monotonic() + _FIRST_FLUSH_S
-
-
-def flush(root: Root, monitor: CacheMonitor, *, notices: Sequence[str] = (), wait: float = _BUSY_TIMEOUT_S) -> bool:
-    """Write a monitor's report to the ledger of a root; repeated calls count each hit once.
-
-    Nothing is written for a process that compiled nothing, or that `jcache run` records anyway.
-
-    Args:
-        root: the root.
-        monitor: the monitor.
-        notices: notices for the report.
-        wait: seconds to wait for a busy ledger.
-
-    Returns:
-        Whether the ledger has the report now.
-    """
-    flush_state = monitor.flush_state
-    if not flush_state.lock.acquire(timeout=wait):
-        return False
-    began = clock.monotonic()
-    try:
-        from jcache.runs.environment import is_recorded_by_run
-
-        if is_recorded_by_run(os.environ):
-            return False
-        with closing(Ledger(root.ledger, busy_timeout=wait)) as ledger:
-            return _record(ledger, root.directory(Kind.EXECUTABLES), monitor, notices)
-    except Exception:
-        return False
-    finally:
-        now = clock.monotonic()
-        flush_state.due = now + max(_FLUSH_INTERVAL_S, (now - began) / _MAX_FLUSH_SHARE)
-        flush_state.lock.release()
-
-
-def seconds_until_due(monitor: CacheMonitor) -> float:
-    """Return the seconds until the next `flush` is due."""
-    return max(0.0, monitor.flush_state.due - clock.monotonic())
-
-
-def _record(ledger: Ledger, directory: Path, monitor: CacheMonitor, notices: Sequence[str]) -> bool:
-    from jcache.runs.environment import ledger_news, stored_programs
-
-    done = monitor.report()
-    programs = done.programs
-    if not programs and not done.traces and not done.graphs:
-        return False
-    _look_up_build_seconds(ledger, monitor, stored_programs(directory, programs[monitor.flush_state.programs :]))
-    report = monitor.report(notices=notices)
-
-    def stored(key: str, program: Program) -> Known:
-        jaxlib = report.jaxlib_version
-        return Known(Kind.EXECUTABLES, key, seconds=program.seconds, run=report.id, jaxlib=jaxlib)
-
-    ledger.record(ledger_news(stored_programs(directory, report.programs[monitor.flush_state.programs :]), stored))
-    monitor.flush_state.programs = len(report.programs)
-    ledger.add_run(report.id, report.started_ns, json.dumps(report.to_json()))
-    return True
-
-
-def _look_up_build_seconds(ledger: Ledger, monitor: CacheMonitor, programs_here: Sequence[tuple[str, Program]]) -> None:
-    """Add the build times of hits that the ledger has on record."""
-    hits = {key: program.key for key, program in programs_here if program.outcome == HIT}
-    unknown = [key for key, jax_key in hits.items() if jax_key not in monitor.build_seconds]
-    for key, known in ledger.known(Kind.EXECUTABLES, unknown).items():
-        jax_key = hits[key]
-        if jax_key is not None and known.seconds is not None:
-            monitor.build_seconds[jax_key] = known.seconds

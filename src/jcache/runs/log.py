@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCalls, TraceCalls
+from jcache.runs.key_lines import KEY_EVENTS, KeyLines
 from jcache.runs.log_messages import CompileRequest, Line, handler_of, no_key
+from jcache.runs.spans import Spans
 
 _CACHE_EVENTS: Final = "/jax/compilation_cache/"
 _COMPILE_EVENTS: Final = "/jax/core/compile/"
@@ -37,12 +39,16 @@ _FIELD_TYPES: Final[dict[object, dict[str, type | tuple[type, ...]]]] = {
     "directory": {"th": int, "name": str},
     "not_stored": {"th": int, "key": str, "reason": str},
     "damaged": {"th": int, "reason": str},
-    "path_key": {"th": int, "key": str},
+    "path_key": {"th": int, "key": str, "instead": str},
+    "process": {"th": int, "host": str, "rank": int},
+    "options": {"th": int, "id": int, "values": dict},
+    "value": {"th": int, "part": str, "hash": str, "value": list},
+    "parts": {"th": int, "id": int, "parts": dict},
+    "key": {"th": int, "key": str, "computation": str, "parts": int, "options": int},
     "trace": {"th": int},
     "compared": {"th": int, "same": bool},
     "graph": {"th": int},
 }
-_MAX_SPANS: Final = 4096
 _BYPASS_REASONS: Final = {
     "disabled": "the compilation cache is disabled",
     "used": "it was compiled without a look-up",
@@ -86,15 +92,21 @@ class Recording:
         traces, graphs: the calls for traces and for graphs.
         path_keys: keys that depend on a path and were tried, of executables that are being compiled.
         seconds: the total time of each phase.
+        pid: number of the process; 0 if it is not known.
+        keys: what the keys of the executables were made of.
+        front_seconds: the time of tracing and of lowering, for each of the programs.
     """
 
     jax: str = ""
     jaxlib: str = ""
     platform: str = ""
     cache: str = ""
+    pid: int = 0
 
     def __init__(self) -> None:
         self.programs: list[Program] = []
+        self.front_seconds: list[tuple[float, float]] = []
+        self.keys = KeyLines()
         self.traces = TraceCalls()
         self.graphs = GraphCalls()
         self.path_keys: set[str] = set()
@@ -106,7 +118,8 @@ class _ThreadState:
 
     def __init__(self) -> None:
         self.requests: list[CompileRequest] = []
-        self.spans: list[tuple[float, float]] = []  # (end, seconds); no span contains another
+        self.front = {"trace": 0.0, "lower": 0.0}  # seconds since the last program
+        self.spans = Spans()
 
 
 class LogReader:
@@ -124,7 +137,11 @@ class LogReader:
         if line["e"] == "start":
             recording = self.recording
             recording.jax, recording.jaxlib, recording.cache = line["jax"], line["jaxlib"], line["cache"]
+            recording.pid = line["pid"] if isinstance(line.get("pid"), int) else 0
             self._directory = str(line.get("directory") or "") or None
+            return
+        if line["e"] in KEY_EVENTS:
+            self.recording.keys.add(line)
             return
         thread = self._threads.get(line["th"])
         if thread is None:
@@ -144,7 +161,7 @@ class LogReader:
         """Return the recording of a process that has ended; compilations in progress end with it."""
         for thread in self._threads.values():
             while thread.requests:
-                _finish(self.recording, thread.requests.pop(), None)
+                _finish(self.recording, thread, None)
         return self.recording
 
 
@@ -157,6 +174,11 @@ def _is_well_formed(line: Line) -> bool:
     values = [line.get(name) for name in needed]
     are_typed = all(map(isinstance, values, needed.values()))
     return are_typed and all(value - value == 0 for value in values if isinstance(value, float))
+
+
+def read_all(directory: Path) -> list[Recording]:
+    """Return the recordings of the processes of a run, from the directory of their logs, complete or torn."""
+    return [read(path) for path in sorted(directory.glob("*.jsonl"))]
 
 
 def read(path: Path) -> Recording:
@@ -183,6 +205,7 @@ def _jcache_line(recording: Recording, thread: _ThreadState, line: Line) -> None
         recording.graphs.add(line)
     elif line["e"] == "path_key":
         recording.path_keys.add(line["key"])
+        recording.keys.take_over(line["key"], line["instead"])
     elif thread.requests and line["e"] == "not_stored":
         thread.requests[-1].refuse(line["key"], line["reason"])
     elif thread.requests and line["e"] == "damaged":
@@ -192,7 +215,7 @@ def _jcache_line(recording: Recording, thread: _ThreadState, line: Line) -> None
 def _event(recording: Recording, thread: _ThreadState, name: str, directory: str | None) -> None:
     if name == "compile_requests_use_cache":
         if thread.requests and thread.requests[-1].outcome is not None:
-            _finish(recording, thread.requests.pop(), None)  # JAX did not announce its end: it is not nested
+            _finish(recording, thread, None)  # JAX did not announce its end: it is not nested
         thread.requests.append(CompileRequest())
         thread.requests[-1].directory = directory
     elif name in ("task_disabled_cache", "tasks_using_cache"):
@@ -208,8 +231,10 @@ def _duration(recording: Recording, thread: _ThreadState, line: Line) -> None:
     seconds = line["s"]
     phase = _PHASES.get(line["name"])
     if phase is not None:
-        own = _own_seconds(thread, line["t"], seconds)
+        own = thread.spans.own_seconds(line["t"], seconds)
         recording.seconds[phase] += own
+        if phase in thread.front:
+            thread.front[phase] += own
         if phase == "compile":
             recording.platform = str(line.get("platform", recording.platform))
             _end_of_compile(recording, thread, str(line.get("fun") or "") or None, own)
@@ -220,33 +245,22 @@ def _duration(recording: Recording, thread: _ThreadState, line: Line) -> None:
         recording.seconds["retrieve"] += seconds
 
 
-def _own_seconds(thread: _ThreadState, end: float, seconds: float) -> float:
-    """Return the seconds of a span without the spans inside it, which ended before it on the same thread."""
-    begin, own = end - seconds, seconds
-    # A span is inside if its middle is: clocks are read late.
-    while thread.spans and thread.spans[-1][0] - thread.spans[-1][1] / 2 > begin:
-        own -= thread.spans.pop()[1]
-    thread.spans.append((end, seconds))
-    if len(thread.spans) > _MAX_SPANS:
-        _halve(thread.spans)
-    return max(0.0, own)
-
-
-def _halve(spans: list[tuple[float, float]]) -> None:
-    """Merge each two neighbouring spans into one with the same sum, so that memory stays bounded."""
-    if len(spans) % 2:
-        spans.insert(0, (spans[0][0] - spans[0][1], 0.0))
-    spans[:] = [(later[0], earlier[1] + later[1]) for earlier, later in zip(spans[::2], spans[1::2], strict=True)]
-
-
 def _end_of_compile(recording: Recording, thread: _ThreadState, function: str | None, seconds: float) -> None:
     if thread.requests:
-        _finish(recording, thread.requests.pop(), seconds)
+        _finish(recording, thread, seconds)
     else:
-        recording.programs.append(Program(None, function, BYPASSED, _BYPASS_REASONS.get(recording.cache), seconds))
+        _add(recording, thread, Program(None, function, BYPASSED, _BYPASS_REASONS.get(recording.cache), seconds))
 
 
-def _finish(recording: Recording, request: CompileRequest, seconds: float | None) -> None:
+def _add(recording: Recording, thread: _ThreadState, program: Program) -> None:
+    recording.programs.append(program)
+    recording.front_seconds.append((thread.front["trace"], thread.front["lower"]))
+    thread.front = dict.fromkeys(thread.front, 0.0)
+
+
+def _finish(recording: Recording, thread: _ThreadState, seconds: float | None) -> None:
+    """End the last request of a thread."""
+    request = thread.requests.pop()
     if request.lookup_failure is not None:  # under jax_raise_persistent_cache_errors: else JAX says what comes after it
         request.settle(NOT_STORED, request.lookup_failure)
     if seconds is None:  # jax 0.4.31 announces no end of a compilation that raises
@@ -260,9 +274,8 @@ def _finish(recording: Recording, request: CompileRequest, seconds: float | None
     where = None if outcome == BYPASSED else request.directory
     has_path_key = request.key in recording.path_keys
     recording.path_keys.discard(request.key or "")
-    recording.programs.append(
-        Program(request.key, request.name, outcome, request.reason, own, built, where, has_path_key)
-    )
+    program = Program(request.key, request.name, outcome, request.reason, own, built, where, has_path_key)
+    _add(recording, thread, program)
 
 
 def _message(thread: _ThreadState, line: Line) -> None:

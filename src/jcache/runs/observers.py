@@ -60,9 +60,9 @@ def tell_damaged(key: str, evidence: str) -> None:
     tell("damaged", key=key, reason=evidence)
 
 
-def tell_path_key(key: str) -> None:
-    """Send that JAX looks up an executable under a key that depends on a path, while JAX makes its key."""
-    tell("path_key", key=key)
+def tell_path_key(key: str, instead: str) -> None:
+    """Send that JAX looks up an executable under a key that depends on a path, instead of another key."""
+    tell("path_key", key=key, instead=instead)
 
 
 def tell_trace(call: "TraceCall") -> None:

@@ -1,6 +1,6 @@
 """The record of a run: what the key of each executable that it requested was made of.
 
-The report of a run (`jcache.runs.report`) counts; the record explains. `jcache.runs.recorder.key_parts` takes its
+The report of a run (`jcache.runs.report`) counts; the record explains. `jcache.runs.recorder.key_recorder` takes its
 contents from the calls that JAX makes to compute keys, `jcache.runs.log` reads them, and `jcache.explain` compares
 records. A record is stored as JSON (`to_json`) and is untrusted input when it is read again (`record_from`).
 """

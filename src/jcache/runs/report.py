@@ -26,7 +26,8 @@ from jcache.errors import UnknownKey
 from jcache.runs.call_reports import as_json, count_reasons, saved_text
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.runs.graph_report import NO_GRAPHS, GraphReport, graph_lines, graphs_of
-from jcache.runs.log import Program, Recording, read
+from jcache.runs.log import Program, Recording
+from jcache.runs.secrets import without_secrets
 from jcache.runs.trace_report import NO_TRACES, TraceReport, trace_lines, traces_of
 from jcache.text import command
 from jcache.units import format_seconds, rfc3339
@@ -113,41 +114,6 @@ def no_build_seconds(key: str) -> float | None:
     return None
 
 
-def collect(
-    log_dir: Path,
-    *,
-    run_id: str,
-    command: Sequence[str],
-    started_ns: int,
-    seconds: float,
-    exit_code: int | None,
-    signal: int | None = None,
-    build_seconds: BuildSeconds = no_build_seconds,
-) -> RunReport:
-    """Return the report of a run from the logs of its processes, complete or torn.
-
-    Args:
-        log_dir: the directory of the logs.
-        run_id: the run's identifier.
-        command: the command that was run.
-        started_ns: the time when it began, nanoseconds since 1970.
-        seconds: duration of the run.
-        exit_code: as in `RunReport`.
-        signal: the number of the signal that ended the command; None if it ended by itself.
-        build_seconds: as in `report_of`.
-    """
-    return report_of(
-        [read(path) for path in sorted(log_dir.glob("*.jsonl"))],
-        run_id=run_id,
-        command=command,
-        started_ns=started_ns,
-        seconds=seconds,
-        exit_code=exit_code,
-        signal=signal,
-        build_seconds=build_seconds,
-    )
-
-
 def report_of(
     recordings: Sequence[Recording],
     *,
@@ -162,15 +128,23 @@ def report_of(
 ) -> RunReport:
     """Return the report of a run from the recordings of its processes.
 
-    Arguments of the same names are as in `collect`, and ``notices`` as in `RunReport`. ``build_seconds`` returns the
-    exact build time of an entry by its key, None if it is not on record: JAX itself stores whole seconds, which reads 0
-    for most entries.
+    Args:
+        recordings: the recordings.
+        run_id: the run's identifier.
+        command: the command that was run.
+        started_ns: the time when it began, nanoseconds since 1970.
+        seconds: duration of the run.
+        exit_code: as in `RunReport`.
+        signal: as in `RunReport`.
+        notices: as in `RunReport`.
+        build_seconds: returns the exact build time of an entry by its key, None if it is not on record: JAX itself
+            stores whole seconds, which reads 0 for most entries.
     """
     programs = tuple(program for recording in recordings for program in recording.programs)
     outcomes = Counter(program.outcome for program in programs)
     return RunReport(
         id=run_id,
-        command=tuple(command),
+        command=without_secrets(command),
         started_ns=started_ns,
         seconds=seconds,
         exit_code=exit_code,

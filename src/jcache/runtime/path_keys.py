@@ -69,7 +69,7 @@ class _Tries:
 
     def is_found(self, path_key: str, key: str) -> None:
         self.found[path_key] = key
-        observers.tell_path_key(path_key)
+        observers.tell_path_key(path_key, key)
         for place in self._places():
             if is_file(place, storable(path_key)):
                 self._note(describe_mixed_keys(place))

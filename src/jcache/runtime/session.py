@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.configuration.files import for_program
-from jcache.errors import JcacheError, NoCacheHere
+from jcache.errors import InvalidValue, JcacheError, NoCacheHere
 from jcache.jax_internals import cache_hook, cache_keys, callbacks, config
 from jcache.jax_internals.presets import RUN_BOUND, SETTINGS, Preset
 from jcache.layout import Kind, Root
-from jcache.runs import in_process, observers
+from jcache.runs import flush, in_process, observers
 from jcache.runtime.debounce import Debouncer
 from jcache.runtime.events import CacheEvent, EventKind, Refusal
 from jcache.runtime.executable_cache import ExecutableCache
@@ -23,6 +23,7 @@ from jcache.runtime.path_keys import try_path_keys
 from jcache.runtime.session_roots import SessionRoots
 from jcache.runtime.settings import Enabled, EnableRequest, Write
 from jcache.store.locking import mark_bounded, timeout_in
+from jcache.store.run_records import OFF, record_mode
 from jcache.store.store import Store
 
 if TYPE_CHECKING:
@@ -120,11 +121,11 @@ class Session:
         return *self._warnings, *self._notes
 
     def _on_compiled(self) -> None:
-        self._debouncer.schedule(in_process.seconds_until_due(self._monitor))
+        self._debouncer.schedule(flush.seconds_until_due(self._monitor))
 
     def _flush_statistics(self) -> None:
         if self.root is not None:
-            in_process.flush(self.root, self._monitor, notices=self._notices)
+            flush.flush(self.root, self._monitor, notices=self._notices)
 
     def _on_event(self, event: CacheEvent) -> None:
         """Pass on what JAX does not report, to the monitor and to `jcache run`."""
@@ -148,6 +149,7 @@ class Session:
         self._preset = self.request.preset or Preset(self._configuration.value("preset"))
         if self.root is None:
             return Enabled(None, None, None, self._preset, (), "none", tuple(self._warnings), ())
+        self._record_keys(self.root)
         directory = self.root.directory(Kind.EXECUTABLES)
         self.shared = shared = tuple(self._roots.open_read_only())
         self._check_not_late(directory)
@@ -164,6 +166,18 @@ class Session:
             warnings=tuple(self._warnings),
             notes=tuple(self._notes),
         )
+
+    def _record_keys(self, root: Root) -> None:
+        """Record what keys are made of, unless `jcache run` does."""
+        from jcache.runs.environment import is_recorded_by_run
+
+        try:
+            mode = record_mode(root, os.environ)
+        except InvalidValue as error:
+            self._warnings.append(str(error))
+            return
+        if mode != OFF and not is_recorded_by_run(os.environ):
+            self._monitor.record_keys(root, mode)
 
     def _check_not_late(self, directory: Path) -> None:
         if self._anew or not cache_hook.used_before():

@@ -46,13 +46,19 @@ def refusal(action: str) -> Iterator[None]:
         raise CannotWrite(f"Cannot {action}: {reason}.") from error
 
 
-def publish(path: str | Path, data: bytes | memoryview, *, directory: int | None = None) -> None:
+def publish(path: str | Path, data: bytes | memoryview, *, directory: int | None = None, mode: int = 0o666) -> None:
     """Make the file at a path hold the data, atomically.
+
+    Args:
+        path: the path.
+        data: its new content.
+        directory: as everywhere here.
+        mode: the file's permissions, which the process's umask lessens.
 
     Raises:
         OSError: as the file system says; the old file, if any, is then still whole and no temporary file is left.
     """
-    temporary = create_temporary(os.path.dirname(path), directory=directory)
+    temporary = create_temporary(os.path.dirname(path), directory=directory, mode=mode)
     try:
         fill(temporary, data, directory=directory)
         os.replace(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
@@ -72,11 +78,11 @@ def touch(name: str, *, directory: int) -> None:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=directory))
 
 
-def create_temporary(above: str = "", *, directory: int | None = None) -> str:
+def create_temporary(above: str = "", *, directory: int | None = None, mode: int = 0o666) -> str:
     """Make a new, empty temporary file in a directory, named or open; return its path or name."""
     path = os.path.join(above, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    os.close(os.open(path, flags, 0o666, dir_fd=directory))
+    os.close(os.open(path, flags, mode, dir_fd=directory))
     return path
 
 

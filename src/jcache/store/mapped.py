@@ -44,7 +44,7 @@ def _contents(path: str | Path) -> mmap.mmap | bytearray:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        if status.st_size >= MAPPED_FROM and _is_local(descriptor) and (mapped := _mapped(descriptor)) is not None:
+        if status.st_size >= MAPPED_FROM and is_local(descriptor) and (mapped := _mapped(descriptor)) is not None:
             return mapped
         data = bytearray(status.st_size)
         view, read = memoryview(data), 0
@@ -69,7 +69,7 @@ def _mapped(descriptor: int) -> mmap.mmap | None:
     return mapped
 
 
-def _is_local(descriptor: int) -> bool:
+def is_local(descriptor: int) -> bool:
     """Return whether a file is on a local file system of Linux; Python has no statfs(2)."""
     import ctypes
 

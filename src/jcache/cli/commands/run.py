@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -29,12 +29,15 @@ from jcache.runs.environment import (
     without_cache,
 )
 from jcache.runs.launch import ProgramExit, launch
-from jcache.runs.log import Program
-from jcache.runs.report import RunReport, collect, summary
+from jcache.runs.log import Program, Recording, read_all
+from jcache.runs.recorder.key_recorder import MODULE_SUFFIX, SECRET_NAME
+from jcache.runs.records import record_of
+from jcache.runs.report import RunReport, report_of, summary
 from jcache.runtime.checked_reads import CheckedReads, runs_without_recorder, serving
 from jcache.store import files
 from jcache.store.locking import mark_bounded
 from jcache.store.roots import choose_path, create_root, wants_plain
+from jcache.store.run_records import OFF, add_record, record_mode, secret_of
 from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_seconds
@@ -108,15 +111,22 @@ def recorded(
         started_ns = clock.now_ns()
         notices = [] if whatever or not is_turned_off(base) else [_TURNED_OFF]
         paths, seen = find_spellings(store, named_directories(os.environ, root))
-        env = environment(directory, log_dir, base, override_user=whatever, spellings=paths)
+        env = environment(
+            directory, log_dir, base, override_user=whatever, spellings=paths, record=_begin_record(store.root, log_dir)
+        )
         portable = has_portable_keys(env)
         outcome = _launched(store.root, command, env, log_dir, notices)
         try:
-            result = _collect(store, log_dir, command, started_ns, outcome)
+            recordings = read_all(log_dir)
+            result = _collect(store, recordings, command, started_ns, outcome)
             is_told = seen or any(program.has_path_key for program in result.programs)
             if is_told and in_keys(result.jax_version or "") and portable:
                 notices.append(describe_mixed_keys(directory))
-            tell(record_run(store, result._replace(notices=tuple(notices)), subcommand=doing, is_portable=portable))
+            recorded_run = record_run(
+                store, result._replace(notices=tuple(notices)), subcommand=doing, is_portable=portable
+            )
+            _keep_record(store.root, log_dir, recordings, result)
+            tell(recorded_run)
         except (JcacheError, OSError) as error:  # the program has ended: its exit code matters more than the report
             for notice in (*notices, f"The run could not be recorded: {error}"):
                 output.warning(notice)
@@ -182,13 +192,33 @@ def _adopt(store: Store) -> None:
         output.warning(str(error))
 
 
-def _collect(store: Store, log_dir: Path, command: list[str], started_ns: int, outcome: ProgramExit) -> RunReport:
+def _begin_record(root: Root, log_dir: Path) -> str:
+    """Return what is to be recorded of keys; the recorder finds the secret of the root in the log's directory."""
+    mode = record_mode(root, os.environ)
+    if mode != OFF:
+        with suppress(OSError):
+            files.publish(log_dir / SECRET_NAME, secret_of(root))  # in a directory that its owner alone can read
+    return mode
+
+
+def _keep_record(root: Root, log_dir: Path, recordings: list[Recording], report: RunReport) -> None:
+    """Keep what the keys of a run were made of; a failure costs an explanation, and nothing else."""
+    record = record_of(recordings, run_id=report.id, command=report.command, started_ns=report.started_ns)
+    if record is not None and record_mode(root, os.environ) != OFF:
+        with suppress(OSError):
+            modules = {path.stem: path.read_bytes() for path in log_dir.glob(f"*{MODULE_SUFFIX}")}
+            add_record(root, report.id, record.to_json(), modules)
+
+
+def _collect(
+    store: Store, recordings: list[Recording], command: list[str], started_ns: int, outcome: ProgramExit
+) -> RunReport:
     def build_seconds(key: str) -> float | None:
         known = store.queue.attempt(lambda: store.ledger.known(Kind.EXECUTABLES, [key])) or {}
         return known[key].seconds if key in known else None
 
-    return collect(
-        log_dir,
+    return report_of(
+        recordings,
         run_id=new_id(started_ns),
         command=command,
         started_ns=started_ns,

@@ -20,16 +20,17 @@ Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, writte
     {"e": "event", "t", "th", "name"}                              a jax.monitoring event
     {"e": "time",  "t", "th", "name", "s", "fun", "platform"}      a jax.monitoring duration, at its end
     {"e": "log",   "t", "th", "m", "a", "present"}                 a message: its format, its arguments
-    {"e": "path_key", "t", "th", "key"}                            JAX looks under a key that depends on a path
+    {"e": "path_key", "t", "th", "key", "instead"}                 JAX looks under a key that depends on a path
 
-jcache in this process adds lines of its own (``jcache.runs.observers``), with or without JAX.
+and the lines of `jcache.runs.recorder.key_recorder`, which say what each key was made of. jcache in this process adds
+lines of its own (``jcache.runs.observers``), with or without JAX.
 ``jcache.runs.in_process`` imports this file as a module of jcache, and gets the lines as dicts (`JaxListener`, `tap`).
 
 Every failure of the recorder is silent: a recorder that harms or even disturbs the program is worse than none. That is
 why the broad ``except Exception`` clauses below pass.
 """
 
-# ruff: noqa: ANN401, BLE001, S110, B905
+# ruff: noqa: ANN401, BLE001, S110, SIM105, B905
 # ANN401: JAX's private objects have no types. BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip.
 
 import os
@@ -73,6 +74,7 @@ _DIRECTORIES = list(filter(None, os.environ.get("JCACHE_RUN_DIRECTORIES", "").sp
 _cache_dir = os.environ.get("JCACHE_RUN_CACHE", "")  # of JAX; the program may set another one
 _dir_before = os.environ.get("JCACHE_RUN_CACHE_GIVEN", "")  # what JAX_COMPILATION_CACHE_DIR was before the run
 _log_dir = os.environ.get("JCACHE_RUN_LOG", "")
+_record = os.environ.get("JCACHE_RUN_RECORD", "off")  # "off", "keys" or "modules"
 _log_pid = -1  # the process of the three below; a forked child has another one
 _log_path = ""
 _log_file = -1
@@ -144,6 +146,7 @@ class JaxListener:
         self._cache = _cache_state()  # JAX announces it once per process, and a forked child inherits it
         self._directory = ""  # the directory of JAX's cache in the last line that has it
         self._platform_noted_by_pid = -1  # the process whose line has the platform
+        self.keys: Any = None  # the module `jcache.runs.recorder.key_hooks`, if keys are recorded
 
     def start(self) -> "Line":
         """Return the first line of a process."""
@@ -182,6 +185,8 @@ class JaxListener:
             if text.startswith(_MESSAGES):
                 values = [_to_json_value(value) for value in arguments]
                 line: Line = {"e": "log", "t": time(), "th": get_ident(), "m": text[:_MAX_CHARS], "a": values}
+                if self.keys is not None:
+                    self.keys.on_message(text, arguments)
                 if text.startswith("Writing") and _is_present(str(arguments[-1])):
                     line["present"] = True
                     line["incomplete"] = _is_incomplete(str(arguments[-1]))
@@ -380,10 +385,20 @@ def _try_path_keys(module: "Any") -> None:
 def _note_path_key(path_key: str, key: str) -> None:
     """Log that JAX looks under a key that depends on a path, instead of another key."""
     try:
-        del key
-        _write({"e": "path_key", "t": time(), "th": get_ident(), "key": path_key})
+        _write({"e": "path_key", "t": time(), "th": get_ident(), "key": path_key, "instead": key})
     except Exception:
         pass
+
+
+def _record_keys(module: "Any") -> None:
+    """Note what keys are made of, with a hook in this module of JAX."""
+    if _record != "off":
+        if _listener.keys is None:
+            _listener.keys = _import_own("runs.recorder.key_recorder")
+            _listener.keys.record_to_files(_write, _log_dir, with_modules=_record == "modules")
+        _listener.keys.hook(module)
+        if module.__name__ == "jax._src.pjit":
+            _listener.keys.hide_from_tracebacks()
 
 
 def _tries_path_keys() -> bool:
@@ -413,6 +428,9 @@ _waiting_for: "dict[str, Callable[[object], None]]" = {
     "jax._src.monitoring": _listen,
     "jax._src.compilation_cache": _try_path_keys,
     "jax._src.compiler": _tap_compiler,
+    "jax._src.cache_key": _record_keys,
+    "jax._src.interpreters.mlir": _record_keys,
+    "jax._src.pjit": _record_keys,
 }
 
 
