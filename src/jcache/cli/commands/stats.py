@@ -15,6 +15,7 @@ from jcache.layout import Kind
 from jcache.runs.report import report_named
 from jcache.runs.stored_reports import read_reports, totals
 from jcache.store.economics import in_all
+from jcache.store.run_records import forget_records
 from jcache.store.store import Store
 from jcache.units import parse_choice, whole_number
 
@@ -73,6 +74,7 @@ def stats(
     with open_store(root) as store:
         if zero:
             output.message(f"Forgot {store.ledger.forget_runs()} runs.")
+            forget_records(store.root)
             return
         found = _statistics(store, run, since_ns, group)
         if json:
