@@ -194,6 +194,7 @@ def _cause(alike: Sequence[Finding], history: History, run: RunRecord) -> Cause:
         seconds=sum(seconds_of(found.miss.program) for found in alike),
         functions=tuple(dict.fromkeys(label(found.miss.program) for found in dearest)),
         programs=tuple(found.miss for found in dearest),
+        compared=first.other,
     )
 
 

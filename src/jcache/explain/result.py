@@ -22,7 +22,8 @@ class Cause(NamedTuple):
         misses: the number of misses.
         seconds: what they took: tracing, lowering and compiling.
         functions: the functions that missed, the dearest first.
-        programs: the misses.
+        programs: the misses, the dearest first.
+        compared: what the dearest was compared with; None if nothing was.
     """
 
     item: Item
@@ -37,12 +38,15 @@ class Cause(NamedTuple):
     seconds: float
     functions: tuple[str, ...]
     programs: tuple[Seen, ...]
+    compared: Seen | None
 
     def to_json(self) -> dict[str, Any]:
         """Return the cause as data for ``json.dumps``."""
         fields: dict[str, Any] = self._asdict() | {"functions": list(self.functions)}
         fields["item"] = str(self.item)
         fields["keys"] = [seen.program.key for seen in fields.pop("programs")]
+        fields["compared_with"] = None if self.compared is None else self.compared.program.key
+        del fields["compared"]
         return fields
 
 
