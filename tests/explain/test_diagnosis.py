@@ -474,7 +474,7 @@ def changed_runs(draw: st.DrawFn) -> tuple[list[RunRecord], set[str]]:
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=8))
     earlier = draw(st.integers(0, 2))
     flags = draw(st.sampled_from(["", FAST_MATH]))
-    fields = draw(
+    surroundings = draw(
         st.fixed_dictionaries(
             {},
             optional={
@@ -502,7 +502,8 @@ def changed_runs(draw: st.DrawFn) -> tuple[list[RunRecord], set[str]]:
     seconds = st.floats(0, 100)
     programs = []
     for name in names:
-        made = program(name, flags=flags, **({"module": module()} | draw(changes)))
+        fields: dict[str, Any] = {"module": module()} | draw(changes)
+        made = program(name, flags=flags, **fields)
         outcome = HIT if made.key in known and draw(st.booleans()) else draw(st.sampled_from([STORED, NOT_STORED]))
         reason = (
             draw(st.sampled_from([None, "compiled in less than 1 s", "the entry was damaged: x"]))
@@ -513,7 +514,7 @@ def changed_runs(draw: st.DrawFn) -> tuple[list[RunRecord], set[str]]:
             made._replace(outcome=outcome, reason=reason, compile_seconds=None if outcome == HIT else draw(seconds))
         )
     hits = {str(one.key) for one in programs if one.outcome == HIT}
-    return [*runs, run(earlier, process(*programs, flags=flags, **fields))], hits
+    return [*runs, run(earlier, process(*programs, flags=flags, **surroundings))], hits
 
 
 @settings(max_examples=200, deadline=None)
