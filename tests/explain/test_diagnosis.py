@@ -419,7 +419,7 @@ def test_a_flag_that_is_new_is_told() -> None:
     runs = [run(n, process(*USUALLY)) for n in range(4)]
     changed = process(*(program(one.function, flags=FAST_MATH) for one in USUALLY), flags=FAST_MATH)
     (cause,) = explained(*runs, run(9, changed)).causes
-    assert cause.reason == "first in this run; the 4 runs before had another value"
+    assert cause.reason == "first in this run; the 4 runs before were without"
 
 
 def test_bypassed_programs_are_told_with_their_reasons() -> None:

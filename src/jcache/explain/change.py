@@ -26,6 +26,7 @@ class Change(NamedTuple):
         current, baseline: the values.
         pairs: sizes or dtypes that changed, of the baseline and of the current one.
         more: how many other arguments changed as well.
+        note: the reason in this case, a text; empty for the reason of the vocabulary.
     """
 
     item: Item
@@ -34,3 +35,4 @@ class Change(NamedTuple):
     baseline: str
     pairs: Pairs = frozenset()
     more: int = 0
+    note: str = ""

@@ -8,6 +8,7 @@ and a change that explains no part that differs is no change.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from jcache.explain import parts
 from jcache.explain.arguments import argument_changes, static_changes
@@ -17,6 +18,8 @@ from jcache.explain.programs import Programs
 from jcache.explain.surroundings import device_changes, surroundings, version_changes
 from jcache.runs.record import COMPUTATION
 from jcache.vocabulary import RANK, Item
+
+_NOT_READ: Final = "the lowered program changed; its modules are not kept, or cannot be read here"
 
 
 def changes(current: Seen, baseline: Seen, programs: Programs) -> list[Change]:
@@ -62,7 +65,7 @@ def _module_change(current: Seen, baseline: Seen, programs: Programs) -> Change:
     modules = (current.program.parts.get(COMPUTATION, ""), baseline.program.parts.get(COMPUTATION, ""))
     found = programs.compare(*modules)
     if found is None:
-        return Change(Item.PROGRAM, "", *parts.hashes(current, baseline, COMPUTATION))
+        return Change(Item.PROGRAM, "", *parts.hashes(current, baseline, COMPUTATION), note=_NOT_READ)
     seeds = _hash_seed(current), _hash_seed(baseline)
     if found.item in (Item.ORDER, Item.PROGRAM, Item.CONSTANT, Item.NAMES) and seeds[0] != seeds[1]:
         return Change(Item.HASH_SEED, "", *seeds)

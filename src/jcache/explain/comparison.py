@@ -61,7 +61,7 @@ class _ChangeWords(NamedTuple):
 def words_of(change: Change) -> _ChangeWords:
     """Return what the vocabulary says about a change."""
     words, about = VOCABULARY[change.item], {"name": change.name or "this", "command": "CMD"}
-    return _ChangeWords(words.reason.format_map(about), words.resolution.format_map(about))
+    return _ChangeWords(change.note or words.reason.format_map(about), words.resolution.format_map(about))
 
 
 def compare_keys(

@@ -177,7 +177,7 @@ def _cause(alike: Sequence[Finding], history: History, run: RunRecord) -> Cause:
     dearest = sorted(alike, key=lambda found: -seconds_of(found.miss.program))
     first = dearest[0]
     change = next((found.change for found in dearest if found.other is not None), first.change)
-    detail = first.detail or trend(history, run, first.miss, change)
+    detail = first.detail or change.note or trend(history, run, first.miss, change)
     words = VOCABULARY[change.item]
     resolution = not_stored_resolution(detail) if change.item is Item.NOT_STORED else words.resolution
     about = {"name": change.name or "this", "command": " ".join(map(quoted, run.command)) or "CMD"}

@@ -21,7 +21,12 @@ def trend(history: History, run: RunRecord, miss: Seen, change: Change) -> str:
     if change.item is Item.SHAPE:
         return _sizes(history, run, miss, change)
     get = _VALUES.get(change.item)
-    return "" if get is None else _first_in_this_run(history, run, miss, get)
+    if get is None or not (number := _runs_with_other_value(history, run, miss, get)):
+        return ""
+    before = "the run before was" if number == 1 else f"the {number} runs before were"
+    if change.item is Item.XLA_FLAGS and not change.baseline:
+        return f"first in this run; {before} without"
+    return f"first in this run; {before} different"
 
 
 def _flags(process: ProcessRecord) -> object:
@@ -35,14 +40,11 @@ _VALUES: Final[dict[Item, Callable[[ProcessRecord], object]]] = {
 }
 
 
-def _first_in_this_run(history: History, run: RunRecord, miss: Seen, get: Callable[[ProcessRecord], object]) -> str:
-    """Return in how many runs before the value was another one, without a break."""
+def _runs_with_other_value(history: History, run: RunRecord, miss: Seen, get: Callable[[ProcessRecord], object]) -> int:
+    """Return in how many runs of the same command before, without a break, the value was another one."""
     now = get(miss.process)
     earlier = [one for one in history.before(run) if one.command == run.command and one.processes]
-    number = sum(1 for _ in takewhile(lambda one: all(get(process) != now for process in one.processes), earlier))
-    if not number:
-        return ""
-    return f"first in this run; {'the run' if number == 1 else f'the {number} runs'} before had another value"
+    return sum(1 for _ in takewhile(lambda one: all(get(process) != now for process in one.processes), earlier))
 
 
 def _sizes(history: History, run: RunRecord, miss: Seen, change: Change) -> str:

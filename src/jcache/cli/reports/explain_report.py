@@ -27,7 +27,7 @@ _LONGEST_VALUE: Final = 200
 _INDENT: Final = "     "
 _OF_ALL: Final = frozenset(
     {Item.XLA_FLAGS, Item.VERSION, Item.PLATFORM, Item.DEVICES, Item.CPU, Item.CACHE_PATH, Item.COMPILE_OPTION}
-    | {Item.JAX_OPTION, Item.KEY_PART, Item.HASH_SEED}
+    | {Item.JAX_OPTION, Item.KEY_PART, Item.HASH_SEED, Item.FIRST_TIME}
 )  # causes that change the keys of many functions
 _NAMELESS: Final = frozenset({Item.XLA_FLAGS, Item.STATIC, Item.COMPILE_OPTION, Item.JAX_OPTION})
 
@@ -102,8 +102,7 @@ def _title(cause: Cause) -> str:
     change = Change(cause.item, cause.name, cause.current, cause.baseline)
     if cause.item in _OF_ALL:
         return _what(change)
-    more = f" and {len(cause.functions) - 1} more" if cause.item is Item.FIRST_TIME and len(cause.functions) > 1 else ""
-    return "  ".join(filter(None, [f"{shown(cause.function)}{more}", _place(cause.source), _what(change)]))
+    return "  ".join(filter(None, [shown(cause.function), _place(cause.source), _what(change)]))
 
 
 def _place(source: str) -> str:
