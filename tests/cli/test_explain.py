@@ -56,7 +56,7 @@ def test_the_causes_are_printed_with_price_and_way_out(jcache: Jcache, flagged: 
         "",
         f"1 XLA_FLAGS + {FLAG} 3 misses, 3.60 s",
         "first in this run; the 2 runs before were without",
-        f"in init, {LONG}, step",
+        f"in {LONG}, init, step",
         "→ use the same flags in all runs, or fill the cache once: jcache warm -- python train.py",
         "2 eval eval.py:7 shape of batch: f32[64,128] → f32[61,128] 1 miss, 0.70 s",
         "each shape is a program of its own",

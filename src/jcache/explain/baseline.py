@@ -128,12 +128,23 @@ class Pairing:
         run: the run with the misses.
         baseline: the run that it is compared with; None if there is none.
         programs: the modules.
+        is_strict: whether a miss is compared with the baseline alone where that has a program of its name; otherwise,
+            a program of another of the latest runs is taken if it differs in less.
     """
 
-    def __init__(self, history: History, run: RunRecord, baseline: RunRecord | None, programs: Programs) -> None:
+    def __init__(
+        self,
+        history: History,
+        run: RunRecord,
+        baseline: RunRecord | None,
+        programs: Programs,
+        *,
+        is_strict: bool = False,
+    ) -> None:
         self._history = history
         self._run = run
         self._programs = programs
+        self._is_strict = is_strict
         self._keys = {seen.program.key for seen in seen_in(run)}
         self._used: set[tuple[int, int]] = set()
         self._candidates: dict[str, list[tuple[tuple[int, int], Seen]]] = {}
@@ -152,20 +163,24 @@ class Pairing:
         """
         named = self._candidates.get(identity(miss.program), [])
         free = [one for one in named if one[0] not in self._used and one[1].program.key not in self._keys]
-        if chosen := _nearest(miss, position, free or named):
-            self._used.add(chosen[0])
+        chosen = _nearest(miss, position, free or named)
+        if chosen is None:
+            return self._elsewhere(miss, position) or self._renamed(miss)
+        self._used.add(chosen[0])
+        if self._is_strict or (weight := _weight(miss.program, chosen[1].program)) == 1:
             return chosen[1]
-        return self._elsewhere(miss, position) or self._renamed(miss)
+        nearer = self._elsewhere(miss, position)
+        return nearer if nearer and _weight(miss.program, nearer.program) < weight else chosen[1]
 
     def _elsewhere(self, miss: Seen, position: int) -> Seen | None:
-        """Return the nearest program of the name in all earlier runs."""
+        """Return the nearest program of the name in all earlier runs, the latest of those that are as near."""
         start = (self._run.started_ns, self._run.id)
         earlier = [
             seen
             for seen in self._history.with_name(identity(miss.program))
             if (seen.run.started_ns, seen.run.id) < start and seen.program.outcome != BYPASSED
-        ]
-        found = _nearest(miss, position, [((-n, 0), seen) for n, seen in enumerate(earlier)][-_MAX_COMPARED:])
+        ][-_MAX_COMPARED:]
+        found = _nearest(miss, position, [((-n, 0), seen) for n, seen in enumerate(earlier)])
         return found and found[1]
 
     def _renamed(self, miss: Seen) -> Seen | None:
@@ -201,15 +216,24 @@ def _nearest(
         ours, theirs = miss.program, seen.program
         return (
             ours.source != theirs.source,
-            len(parts.differing(ours, theirs)) + 9 * (ours.parts.keys() != theirs.parts.keys()),
+            _weight(ours, theirs),
             sum(a != b for a, b in zip(ours.arguments, theirs.arguments, strict=False)),
             len(ours.arguments) != len(theirs.arguments),
             miss.process.rank != seen.process.rank,
-            abs(position - place),
+            number if number < 0 else abs(position - place),
             number,
         )
 
     return min(candidates[-_MAX_COMPARED:], key=distance, default=None)
+
+
+def _weight(ours: ProgramRecord, theirs: ProgramRecord) -> int:
+    """Return in how many ways two programs differ."""
+    differing = parts.differing(ours, theirs)
+    if parts.FLAGS in differing:
+        differing -= {parts.OPTIONS}  # they follow from the flags
+    is_unknown = ours.parts.keys() != theirs.parts.keys()
+    return len(differing) + 9 * is_unknown + (ours.arguments != theirs.arguments) + (ours.static != theirs.static)
 
 
 def misses_of(run: RunRecord) -> list[tuple[int, Seen]]:

@@ -31,7 +31,7 @@ class Churn:
         self._programs = programs
         self._pairing = None
         if len(self._runs) == _EARLIER_RUNS:
-            self._pairing = Pairing(history, self._runs[0], self._runs[1], programs)
+            self._pairing = Pairing(history, self._runs[0], self._runs[1], programs, is_strict=True)
 
     def churns(self, miss: Seen) -> bool:
         """Return whether a miss, whose module differs from that of the run before, is one of such a function."""

@@ -51,8 +51,10 @@ def diagnose(
         function: only programs of this function; None for all.
         key: only programs of this key; None for all.
     """
+    is_strict = baseline is not None
     baseline = history.previous(run) if baseline is None else baseline
-    examiner = _Examiner(history, run, baseline, programs, evidence or NoEvidence())
+    pairing = Pairing(history, run, baseline, programs, is_strict=is_strict)
+    examiner = _Examiner(history, run, pairing, programs, evidence or NoEvidence(), baseline)
     findings = [examiner.examine(miss, position) for position, miss in misses_of(run)]
 
     def is_wanted(program: ProgramRecord) -> bool:
@@ -78,14 +80,20 @@ class _Examiner:
     """Finds the cause of each miss of a run."""
 
     def __init__(
-        self, history: History, run: RunRecord, baseline: RunRecord | None, programs: Programs, evidence: Evidence
+        self,
+        history: History,
+        run: RunRecord,
+        pairing: Pairing,
+        programs: Programs,
+        evidence: Evidence,
+        baseline: RunRecord | None,
     ) -> None:
         self._history = history
         self._run = run
         self._baseline = baseline
         self._programs = programs
         self._evidence = evidence
-        self._pairing = Pairing(history, run, baseline, programs)
+        self._pairing = pairing
         self._before: dict[str, Seen] = {}  # the programs of this run that came before, by key
         self._churning = Churn(history, run, programs)
 

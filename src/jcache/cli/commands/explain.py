@@ -1,7 +1,7 @@
 """`jcache explain`: why programs missed the cache, what it cost, and what to do."""
 
 import os
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,7 +16,7 @@ from jcache.explain.programs import Programs
 from jcache.explain.ranks import agreements
 from jcache.explain.root_evidence import RootEvidence
 from jcache.explain.target import LAST, Target, find_target
-from jcache.layout import Kind
+from jcache.layout import Kind, Root
 from jcache.runs.record import record_from
 from jcache.store.run_records import read_module, read_records
 from jcache.store.store import Store
@@ -59,9 +59,9 @@ def explain(
             targets = _targets(store, history, what, other)
             evidence = RootEvidence(store, history.keys)
             if targets[-1].run is None or (len(targets) == 2 and targets[0].key is not None):
-                _entries(history, targets, programs, evidence, json=json, diff=diff)
+                _entries(store.root, history, targets, programs, evidence, json=json, diff=diff)
             else:
-                _run(history, targets, programs, evidence, json=json, diff=diff, verbose=verbose)
+                _run(store.root, history, targets, programs, evidence, json=json, diff=diff, verbose=verbose)
     return 0
 
 
@@ -81,6 +81,7 @@ def _targets(store: Store, history: History, what: str | None, other: str | None
 
 
 def _run(
+    root: Root,
     history: History,
     targets: list[Target],
     programs: Programs,
@@ -99,7 +100,9 @@ def _run(
     )
     ranks = agreements(history, target.run, programs) if target == Target(target.run) else []
     if json:
-        output.as_json(found.to_json() | {"ranks": [report.agreement_json(one) for one in ranks]})
+        output.as_json(
+            {"root": str(root.path)} | found.to_json() | {"ranks": [report.agreement_json(one) for one in ranks]}
+        )
         return
     report.render(found, ranks, verbose=verbose)
     if diff:
@@ -109,6 +112,7 @@ def _run(
 
 
 def _entries(
+    root: Root,
     history: History,
     targets: list[Target],
     programs: Programs,
@@ -120,9 +124,8 @@ def _entries(
     """Explain an entry that no run has recorded, or the difference of two keys."""
     keys = [target.key or "" for target in targets]
     found: Comparison = compare_keys(history, keys[0], keys[1] if len(keys) == 2 else None, programs, evidence)
-    fields: dict[str, Any] = found.to_json()
     if json:
-        output.as_json(fields)
+        output.as_json({"root": str(root.path)} | found.to_json())
         return
     report.render_comparison(found)
     if diff:

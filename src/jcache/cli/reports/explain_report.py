@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -90,7 +92,7 @@ def _render_cause(number: int, cause: Cause, *, verbose: bool) -> None:
     _line(f"{_INDENT}{cause.reason}")
     others = [shown(name) for name in cause.functions if name != cause.function or cause.item in _OF_ALL]
     if others:
-        listed = ", ".join(others if verbose else others[:_MOST_FUNCTIONS])
+        listed = ", ".join(sorted(others if verbose else others[:_MOST_FUNCTIONS]))
         rest = len(others) - _MOST_FUNCTIONS
         more = f" and {rest} more" if rest > 0 and not verbose else ""
         _line(f"{_INDENT}{'in' if cause.item in _OF_ALL else 'also in'} {listed}{more}")
@@ -210,17 +212,20 @@ def render_modules(programs: Programs, current: str | None, baseline: str | None
         if line is None:
             output.data("…")
         else:
-            for left, right in zip(*_columns(line.baseline, line.current, half), strict=True):
+            for left, right in _columns(line.baseline, line.current, half):
                 output.data(f"{left:<{half}} {line.mark} {right}".rstrip())
 
 
-def _columns(left: str, right: str, width: int) -> tuple[list[str], list[str]]:
-    """Return two lines cut into pieces of a width, the same number of each."""
-    left, right = shown(left), shown(right)
-    count = max(1, -(-max(len(left), len(right)) // width))
-    pieces = ([text[start * width : (start + 1) * width] for start in range(count)] for text in (left, right))
-    first, second = pieces
-    return first, second
+def _columns(left: str, right: str, width: int) -> list[tuple[str, str]]:
+    """Return two lines broken at words into pieces that fit a width, the pieces side by side."""
+    return list(zip_longest(_pieces(shown(left), width), _pieces(shown(right), width), fillvalue=""))
+
+
+def _pieces(text: str, width: int) -> list[str]:
+    indent = " " * min(len(text) - len(text.lstrip()), width // 2)
+    return textwrap.wrap(
+        text.strip(), width, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
+    ) or [""]
 
 
 def _line(text: str) -> None:
