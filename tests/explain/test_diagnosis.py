@@ -240,7 +240,7 @@ def test_a_renamed_function_is_found_by_its_module() -> None:
         texts=(old, new),
     )
     (cause,) = found.causes
-    assert (cause.item, cause.current, cause.baseline) == (Item.NAMES, "@jit_train_step", "@jit_step")
+    assert (cause.item, cause.current, cause.baseline) == (Item.NAMES, "@train_step", "@step")
 
 
 def test_one_size_that_changes_in_many_functions_is_one_cause() -> None:

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from jcache.explain.change import Change
-from jcache.explain.modules import mask_addresses, size_pairs
+from jcache.explain.modules import Pairs, mask_addresses, size_pairs
 from jcache.runs.record import Argument, ProgramRecord
 from jcache.vocabulary import Item
 
 _TYPE: Final = re.compile(r"([^\[\]{}]+)\[([^\]]*)\](.*)")
 _WEAK: Final = re.compile(r"\{?weak_type=True\}?")
+_WORD: Final = re.compile(r"(?:b?[Ff]loat|[Uu]?[Ii]nt|[Cc]omplex)\d+|\d+")
+_DTYPES: Final = (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c"))
 _MAX_NAMES: Final = 3
 
 
@@ -23,7 +25,23 @@ def static_changes(ours: ProgramRecord, theirs: ProgramRecord) -> Iterator[Chang
         if mask_addresses(ours.static.get(name, "")) != mask_addresses(theirs.static.get(name, ""))
     ]
     for name in changed[:1]:
-        yield Change(Item.STATIC, name, ours.static.get(name, ""), theirs.static.get(name, ""), more=len(changed) - 1)
+        pairs = _pairs_in(theirs.static.get(name, ""), ours.static.get(name, ""))
+        yield Change(
+            Item.STATIC, name, ours.static.get(name, ""), theirs.static.get(name, ""), pairs, more=len(changed) - 1
+        )
+
+
+def _pairs_in(old: str, new: str) -> Pairs:
+    """Return the numbers and dtypes that differ in two texts which are equal otherwise, such as ``(64, 8)``."""
+    if _WORD.split(old) != _WORD.split(new):
+        return frozenset()
+    pairs = zip(_WORD.findall(old), _WORD.findall(new), strict=True)
+    return frozenset((_short(a), _short(b)) for a, b in pairs if a != b)
+
+
+def _short(word: str) -> str:
+    """Return a number as it is, and a dtype as JAX writes it in types: ``f32`` for ``Float32DType``."""
+    return next((f"{short}{word[len(name) :]}" for name, short in _DTYPES if word.lower().startswith(name)), word)
 
 
 def argument_changes(ours: ProgramRecord, theirs: ProgramRecord) -> Iterator[Change]:

@@ -13,21 +13,18 @@ from jcache.explain.change import Change, Seen
 from jcache.explain.churn import MAY_CHURN, Churn
 from jcache.explain.compare import changes, process_changes
 from jcache.explain.evidence import Evidence, NoEvidence
-from jcache.explain.grouping import Finding, group
+from jcache.explain.grouping import Finding, first_of, group, is_operation, with_consequences
 from jcache.explain.programs import Programs
 from jcache.explain.result import Bypass, Cause, Diagnosis
 from jcache.explain.trends import trend
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED
 from jcache.runs.record import ProgramRecord, RunRecord
 from jcache.text import quoted, shown
-from jcache.vocabulary import RANK, VOCABULARY, Item, bypass_resolution, not_stored_resolution
+from jcache.vocabulary import VOCABULARY, Item, bypass_resolution, not_stored_resolution
 
 _DAMAGED: Final = "the entry was damaged"
 _UNREADABLE: Final = "the cache could not be read"
 _BY_OTHERS: Final = ("only process 0 writes", "another process of the job", "an entry with this key was there already")
-_BRINGS_NEW_OPERATIONS: Final = frozenset(
-    {Item.VERSION, Item.DEVICES, Item.JAX_OPTION, Item.STATIC, Item.STRUCTURE, Item.DTYPE, Item.SHAPE, Item.SHARDING}
-)
 
 
 def diagnose(
@@ -60,14 +57,17 @@ def diagnose(
     def is_wanted(program: ProgramRecord) -> bool:
         return (function is None or label(program) == function) and (key is None or program.key == key)
 
-    findings = [found for found in _with_consequences(findings) if is_wanted(found.miss.program)]
     wanted = [seen.program for seen in seen_in(run) if is_wanted(seen.program)]
-    causes = [_cause(alike, history, run) for alike in group(findings)]
+    causes = [
+        _cause(first_of(alike), some, history, run)
+        for alike in with_consequences(group(findings))
+        if (some := [found for found in alike if is_wanted(found.miss.program)])
+    ]
     return Diagnosis(
         run=run,
         baseline=baseline,
         hits=sum(program.outcome == HIT for program in wanted),
-        misses=len(findings),
+        misses=sum(cause.misses for cause in causes),
         bypassed=sum(program.outcome == BYPASSED for program in wanted),
         causes=tuple(sorted(causes, key=lambda cause: (-cause.seconds, -cause.misses))),
         bypasses=_bypasses(wanted),
@@ -153,11 +153,6 @@ class _Examiner:
         return Change(Item.FIRST_TIME, "", "", "")
 
 
-def is_operation(program: ProgramRecord) -> bool:
-    """Return whether a program is one of JAX's own operations, which a program calls without jitting it."""
-    return "/jax/_src/" in program.source.replace("\\", "/")
-
-
 def _not_stored(miss: Seen, last: Seen) -> Finding | None:
     """Return the cause where the program could not be stored when it was last compiled."""
     reason = last.program.reason or ""
@@ -166,25 +161,11 @@ def _not_stored(miss: Seen, last: Seen) -> Finding | None:
     return Finding(miss, Change(Item.NOT_STORED, "", "", ""), other=last, detail=reason)
 
 
-def _with_consequences(findings: Sequence[Finding]) -> list[Finding]:
-    """Attribute operations of JAX that are new to the one change that brings them, where there is only one."""
-    changed = group([found for found in findings if RANK[found.change.item] >= RANK[Item.VERSION]])
-    if len(changed) != 1 or changed[0][0].change.item not in _BRINGS_NEW_OPERATIONS:
-        return list(findings)
-    change = changed[0][0].change
-    return [
-        found._replace(change=change)
-        if found.change.item is Item.FIRST_TIME and is_operation(found.miss.program)
-        else found
-        for found in findings
-    ]
-
-
-def _cause(alike: Sequence[Finding], history: History, run: RunRecord) -> Cause:
-    """Return the cause of findings that are alike."""
+def _cause(first: Finding, alike: Sequence[Finding], history: History, run: RunRecord) -> Cause:
+    """Return the cause of findings that are alike, or of some of them; the first one, of all, names it."""
     dearest = sorted(alike, key=lambda found: -seconds_of(found.miss.program))
-    first = dearest[0]
-    change = next((found.change for found in dearest if found.other is not None), first.change)
+    change = first.change
+    shown_first = first if any(found is first for found in alike) else dearest[0]
     detail = first.detail or change.note or trend(history, run, first.miss, change)
     words = VOCABULARY[change.item]
     resolution = not_stored_resolution(detail) if change.item is Item.NOT_STORED else words.resolution
@@ -192,8 +173,8 @@ def _cause(alike: Sequence[Finding], history: History, run: RunRecord) -> Cause:
     return Cause(
         item=change.item,
         name=change.name,
-        function=label(first.miss.program),
-        source=first.miss.program.source,
+        function=label(shown_first.miss.program),
+        source=shown_first.miss.program.source,
         current=change.current,
         baseline=change.baseline,
         reason=shown(detail or words.reason.format_map(about)),
@@ -202,7 +183,7 @@ def _cause(alike: Sequence[Finding], history: History, run: RunRecord) -> Cause:
         seconds=sum(seconds_of(found.miss.program) for found in alike),
         functions=tuple(dict.fromkeys(label(found.miss.program) for found in dearest)),
         programs=tuple(found.miss for found in dearest),
-        compared=first.other,
+        compared=shown_first.other,
     )
 
 

@@ -29,6 +29,7 @@ _DENSE: Final = re.compile(r'dense(?:_resource)?<(?:"[^"]*"|[^>"]*)>')
 _TENSOR: Final = re.compile(r"tensor<([^<>]*)>")
 _INTEGER: Final = re.compile(r"(?<![%\w#@.])\d+")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{6,}")
+_ADDED: Final = re.compile(r"@(?:jit_)?(.+?)(?:_\d+)?")
 _SHORT_CHARS: Final = 100
 _MAX_COMPARED_LINES: Final = 4000  # difflib needs time in the square of it
 _MAX_NAMES: Final = 3
@@ -40,7 +41,7 @@ class ModuleChange(NamedTuple):
     Attributes:
         item: ``NAMES``, ``CONSTANT``, ``SHAPE``, ``DTYPE``, ``ORDER`` or ``PROGRAM``.
         current, baseline: the difference, in short; for a program, the first line that differs.
-        pairs: for types, the sizes or dtypes that changed.
+        pairs: for types, the sizes or dtypes that changed; for names, the names.
     """
 
     item: Item
@@ -94,9 +95,17 @@ def mask_addresses(text: str) -> str:
 def _names(current: str, baseline: str) -> ModuleChange:
     """Return the names that differ, the first few of them."""
     ours, theirs = ([*_ANY_SYMBOL.findall(text), *_RESULT_INFO.findall(text)] for text in (current, baseline))
-    changed = dict.fromkeys((a, b) for a, b in zip(ours, theirs, strict=False) if a != b)
-    pairs = [(a, b) for a, b in changed if not {a, b} & {"@main"}][:_MAX_NAMES]
-    return ModuleChange(Item.NAMES, " ".join(a for a, _ in pairs), " ".join(b for _, b in pairs))
+    changed = dict.fromkeys((_plain(a), _plain(b)) for a, b in zip(ours, theirs, strict=False) if a != b)
+    pairs = [(a, b) for a, b in changed if a != b][:_MAX_NAMES] or [*changed][:1]
+    return ModuleChange(
+        Item.NAMES, " ".join(a for a, _ in pairs), " ".join(b for _, b in pairs), frozenset((b, a) for a, b in pairs)
+    )
+
+
+def _plain(symbol: str) -> str:
+    """Return the name of a function without what JAX adds to it: ``jit_`` in front, a number behind."""
+    match = _ADDED.fullmatch(symbol)
+    return symbol if match is None else f"@{match[1]}"
 
 
 def _first(item: Item, pattern: re.Pattern[str], ours: str, theirs: str) -> ModuleChange:
