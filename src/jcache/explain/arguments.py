@@ -14,6 +14,9 @@ from jcache.vocabulary import Item
 _TYPE: Final = re.compile(r"([^\[\]{}]+)\[([^\]]*)\](.*)")
 _WEAK: Final = re.compile(r"\{?weak_type=True\}?")
 _WORD: Final = re.compile(r"(?:b?[Ff]loat|[Uu]?[Ii]nt|[Cc]omplex)\d+|\d+")
+_TOKEN: Final = re.compile(r"[\w.]+|[^\w.]+")
+_LONG_CHARS: Final = 60  # of a value that is shown as a whole
+_WORDS_BEFORE: Final = 4
 _DTYPES: Final = (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c"))
 _MAX_NAMES: Final = 3
 
@@ -25,10 +28,22 @@ def static_changes(ours: ProgramRecord, theirs: ProgramRecord) -> Iterator[Chang
         if mask_addresses(ours.static.get(name, "")) != mask_addresses(theirs.static.get(name, ""))
     ]
     for name in changed[:1]:
-        pairs = _pairs_in(theirs.static.get(name, ""), ours.static.get(name, ""))
-        yield Change(
-            Item.STATIC, name, ours.static.get(name, ""), theirs.static.get(name, ""), pairs, more=len(changed) - 1
-        )
+        new, old = ours.static.get(name, ""), theirs.static.get(name, "")
+        yield Change(Item.STATIC, name, *_differing_parts(new, old), _pairs_in(old, new), more=len(changed) - 1)
+
+
+def _differing_parts(new: str, old: str) -> tuple[str, str]:
+    """Return two values, or of long ones the part that differs, with an ellipsis for what is left out."""
+    if max(len(new), len(old)) <= _LONG_CHARS:
+        return new, old
+    words = [_TOKEN.findall(text) for text in (new, old)]
+    first_word = next((n for n, (a, b) in enumerate(zip(*words, strict=False)) if a != b), min(map(len, words)))
+    start = max(0, first_word - _WORDS_BEFORE)
+    rest = [some[start:] for some in words]
+    pairs = zip(*(some[::-1] for some in rest), strict=False)
+    end = next((n for n, (a, b) in enumerate(pairs) if a != b), min(map(len, rest)))
+    first, second = (f"{'…' if start else ''}{''.join(some[: len(some) - end])}{'…' if end else ''}" for some in rest)
+    return first, second
 
 
 def _pairs_in(old: str, new: str) -> Pairs:

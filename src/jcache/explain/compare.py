@@ -49,7 +49,12 @@ def _program_changes(
     if COMPUTATION not in differing:
         return
     ours, theirs = current.program, baseline.program
-    in_calls = [*static_changes(ours, theirs), *argument_changes(ours, theirs)]
+    static = [*static_changes(ours, theirs)]
+    arguments = [*argument_changes(ours, theirs)]
+    if static and not (arguments or is_explained):  # a function that is passed as a static argument has a name
+        found = _module_change(current, baseline, programs)
+        static = [found] if found.item is Item.NAMES else static
+    in_calls = [*static, *arguments]
     yield from in_calls
     others = [] if in_calls or is_explained else jax_option_changes(current, baseline, differing, OTHER)
     yield from others

@@ -65,9 +65,11 @@ def _signs(found: Finding) -> list[Hashable]:
     if change.item in _BY_DETAIL:
         return [(change.item, found.detail)]
     if change.item in _BY_FUNCTION:
-        return [(change.item, identity(found.miss.program))]
+        return [(change.item, identity(found.miss.program)), *sorted(change.pairs)]
     if change.item in _BY_PAIRS and change.pairs:
         return [*sorted(change.pairs)]
+    if change.item is Item.CONSTANT:  # of any type
+        return [(change.item, *(value.partition(" : ")[0] for value in (change.current, change.baseline)))]
     own = (change.item, change.name, change.current, change.baseline)
     return [own, *sorted(change.pairs)]  # a static value may be a shape or a dtype
 

@@ -33,6 +33,7 @@ _ADDED: Final = re.compile(r"@(?:jit_)?(.+?)(?:_\d+)?")
 _SHORT_CHARS: Final = 100
 _MAX_COMPARED_LINES: Final = 4000  # difflib needs time in the square of it
 _MAX_NAMES: Final = 3
+_MAX_BROUGHT: Final = 4
 
 
 class ModuleChange(NamedTuple):
@@ -63,7 +64,30 @@ def compare_modules(current: str, baseline: str) -> ModuleChange:
         return _types(ours, theirs)
     line, other = first_difference(ours.splitlines(), theirs.splitlines())
     is_order = Counter(_SSA.sub("%", ours).splitlines()) == Counter(_SSA.sub("%", theirs).splitlines())
-    return ModuleChange(Item.ORDER if is_order else Item.PROGRAM, _short(line), _short(other))
+    if is_order:
+        return ModuleChange(Item.ORDER, _short(line), _short(other))
+    return ModuleChange(Item.PROGRAM, _short(line), _short(other), _types_brought(ours, theirs))
+
+
+def _types_brought(ours: str, theirs: str) -> Pairs:
+    """Return the sizes that one module alone has, with those that the other alone has, and so for dtypes.
+
+    They tell what may have brought another program: a cast of the arguments elsewhere, or arrays of another size.
+    """
+    (sizes, dtypes), (others, other_dtypes) = _sizes_and_dtypes(ours), _sizes_and_dtypes(theirs)
+    new, old = sizes - others, others - sizes
+    pairs = {(a, b) for a in old for b in new} if max(len(new), len(old)) <= _MAX_BROUGHT else set()
+    return frozenset(pairs | {(a, b) for a in other_dtypes for b in dtypes - other_dtypes})
+
+
+def _sizes_and_dtypes(text: str) -> tuple[set[str], set[str]]:
+    sizes: set[str] = set()
+    dtypes: set[str] = set()
+    for kind in set(_TENSOR.findall(text)):
+        *some, dtype = kind.partition(",")[0].split("x")
+        sizes.update(some)
+        dtypes.add(dtype)
+    return sizes, dtypes
 
 
 def canonical(text: str) -> str:

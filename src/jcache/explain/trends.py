@@ -63,8 +63,9 @@ def _sizes(history: History, run: RunRecord, miss: Seen, change: Change) -> str:
         return ""
     columns = list(zip(*(size.split(",") for size in seen_sizes), strict=False))
     varying = [column for column in columns if len(set(column)) > 1]
-    ranks = {size.count(",") for size in seen_sizes}
-    texts = list(dict.fromkeys(varying[0])) if len(varying) == 1 and len(ranks) == 1 else seen_sizes
+    if len(varying) != 1 or len({size.count(",") for size in seen_sizes}) != 1:
+        return ""
+    texts = list(dict.fromkeys(varying[0]))
     dots = "… " if len(texts) > _SHOWN_SIZES else ""
     listed = " ".join(texts[-_SHOWN_SIZES:])
     return f"the {_ordinal(len(seen_sizes))} size in {len(runs)} runs ({dots}{listed})"
