@@ -87,7 +87,9 @@ def _as_bytes(character: str) -> str:
     r"""Return a character for a shell of any locale: bash reads ``\u202e`` only where the locale has that character."""
     if character.isascii():
         return escaped(character)
-    return "".join(rf"\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    is_byte = "\udc80" <= character <= "\udcff"  # of an argument or a path that is not UTF-8
+    data = character.encode("utf-8", "surrogateescape" if is_byte else "surrogatepass")
+    return "".join(rf"\x{byte:02x}" for byte in data)
 
 
 def nearest(

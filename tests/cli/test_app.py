@@ -12,7 +12,7 @@ from jcache.cli.app import COMMANDS
 from tests.helpers.command_line import Jcache, clean_environment
 
 RUNS = {
-    "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "prune": ["--max-size", "50k"],
+    "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "explain": ["jit_train"], "prune": ["--max-size", "50k"],
     "config": [],
     "clear": ["--yes"], "rm": ["jit_train", "--yes"], "pin": ["jit_train"], "unpin": ["jit_train"],
     "run": ["--", sys.executable, "-c", "pass"],

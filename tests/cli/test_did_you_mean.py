@@ -15,7 +15,7 @@ from tests.helpers.terminals import WIDTHS, Terminal
     [
         ("list", "'ls'"), ("gc", "'prune'"), ("delete", "'rm'"), ("remove", "'rm'"), ("del", "'rm'"), ("size", "'du'"),
         ("status", "'info'"), ("check", "'verify'"), ("LS", "'ls'"), ("lss", "'ls'"), ("prun", "'prune'"),
-        ("verfy", "'verify'"), ("exprt", "'export'"), ("qua", "'quarantine'"), ("e", "'export' or 'env'"),
+        ("verfy", "'verify'"), ("exprt", "'export'"), ("qua", "'quarantine'"), ("e", "'explain', 'export' or 'env'"),
     ],
 )  # fmt: skip
 def test_commands(jcache: Jcache, word: str, meant: str) -> None:

@@ -75,7 +75,7 @@ def test_an_absent_ledger_is_made_by_writers_only(tmp_path: Path) -> None:
     assert not ledger.known(Kind.EXECUTABLES)
     assert ledger.runs() == []
     assert ledger.load_snapshot("/x") is None
-    ledger.forget([(Kind.EXECUTABLES, key(1))])
+    ledger.forget([(Kind.EXECUTABLES, key(1))], "jcache prune")
     assert not path.parent.exists()
     ledger.record([Known(Kind.EXECUTABLES, key(1))])
     assert path.is_file()

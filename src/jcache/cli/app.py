@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "ls": "jcache.cli.commands.ls",
     "show": "jcache.cli.commands.show",
     "du": "jcache.cli.commands.du",
+    "explain": "jcache.cli.commands.explain",
     "prune": "jcache.cli.commands.prune",
     "clear": "jcache.cli.commands.clear",
     "rm": "jcache.cli.commands.rm",
@@ -45,7 +46,7 @@ COMMANDS: Final = {
     "completion": "jcache.cli.commands.completion",
 }
 _PANELS: Final = {
-    "Look": ("info", "stats", "ls", "show", "du"),
+    "Look": ("info", "stats", "ls", "show", "du", "explain"),
     "Keep": ("prune", "clear", "rm", "config", "pin", "unpin", "verify", "quarantine"),
     "Ship": ("export", "import"),
     "Run": ("run", "warm", "env", "dir", "completion"),

@@ -7,7 +7,8 @@ from jcache.text import did_you_mean, nearest
 
 _COMMANDS: Final = {
     "ls": ("list", "ll", "dir-list", "find", "search", "entries"),
-    "show": ("cat", "inspect", "describe", "explain", "get"),
+    "show": ("cat", "inspect", "describe", "get"),
+    "explain": ("why", "diagnose", "miss", "misses", "diff", "compare"),
     "info": ("status", "summary", "overview", "doctor"),
     "stats": ("history", "report", "hits", "runs"),
     "du": ("size", "sizes", "usage", "df"),

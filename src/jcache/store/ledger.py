@@ -15,13 +15,14 @@ from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
 from jcache.store import ledger_rows as rows
 from jcache.store.economics import Economics, Spending
-from jcache.store.ledger_connection import ECONOMICS_SCHEMA, LedgerFile, has
+from jcache.store.ledger_connection import ECONOMICS_SCHEMA, REMOVALS_SCHEMA, LedgerFile, has
 
 if TYPE_CHECKING:
     import sqlite3
 
 _FEW_PAGES: Final = 256  # unused pages of the file that are not worth a rewrite: 1 MiB
 _RUNS_IN_FULL: Final = 100
+_REMOVALS_KEPT: Final = 10_000
 _SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
 
 
@@ -60,6 +61,18 @@ class Known(NamedTuple):
     checks: int | None = None
     hits: int = 0
     pinned_ns: int | None = None
+
+
+class KnownRemoval(NamedTuple):
+    """What the ledger knows of an entry that was removed.
+
+    Attributes:
+        removed_ns: when it was removed, nanoseconds since 1970.
+        remover: what removed it, such as ``jcache prune``.
+    """
+
+    removed_ns: int
+    remover: str
 
 
 _COLUMNS: Final = ", ".join(Known._fields)
@@ -149,11 +162,36 @@ class Ledger(LedgerFile):
         statement, names = "UPDATE entries SET pinned_ns = NULL WHERE kind = ? AND key = ?", list(keys)
         self.write(lambda database: database.executemany(statement, names))
 
-    def forget(self, keys: Iterable[tuple[Kind, str]]) -> None:
-        """Drop what is known of entries that are gone."""
+    def forget(self, keys: Iterable[tuple[Kind, str]], remover: str) -> None:
+        """Drop what is known of entries that are gone, and keep, for the latest 10,000, when and by what they went.
+
+        Args:
+            keys: kinds and keys of the entries, in the order in which they were removed.
+            remover: what removed them, such as ``jcache prune``.
+        """
         statement, names = "DELETE FROM entries WHERE kind = ? AND key = ?", list(keys)
+        note = "INSERT INTO removals (kind, key, removed_ns, remover) VALUES (?, ?, ?, ?)"
+        limit = "DELETE FROM removals WHERE id <= (SELECT max(id) FROM removals) - ?"
+        now = clock.now_ns()
+
+        def drop(database: "sqlite3.Connection") -> None:
+            database.executemany(statement, names)
+            database.execute(REMOVALS_SCHEMA)
+            database.executemany(note, ((*name, now, remover) for name in names[-_REMOVALS_KEPT:]))
+            database.execute(limit, (_REMOVALS_KEPT,))
+
         if names and self.is_there():
-            self.write(lambda database: database.executemany(statement, names))
+            self.write(drop)
+
+    def removals(self, kind: Kind) -> dict[str, KnownRemoval]:
+        """Return when and by what entries of a kind were removed last, by key; only the latest removals are known."""
+        query = "SELECT key, removed_ns, remover FROM removals WHERE kind = ? ORDER BY id"
+
+        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
+            return database.execute(query, (kind,)).fetchall() if has(database, "removals") else []
+
+        columns = rows.key, rows.count, rows.text
+        return {row[0]: KnownRemoval(*row[1:]) for row in rows.whole(self.read(ask), columns, len(columns))}
 
     def discredit(self, keys: Iterable[tuple[Kind, str]]) -> None:
         """Drop what is known of the bytes of entries; pins, hits and seconds belong to the key and stay."""

@@ -51,6 +51,11 @@ ECONOMICS_SCHEMA: Final = (
     " PRIMARY KEY (kind, name)) WITHOUT ROWID"
 )
 
+REMOVALS_SCHEMA: Final = (
+    "CREATE TABLE IF NOT EXISTS removals (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL,"
+    " removed_ns INTEGER NOT NULL, remover TEXT NOT NULL)"
+)
+
 
 class Connection:
     """A connection to a ledger's file, once it is open.

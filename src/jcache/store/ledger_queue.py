@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
@@ -36,7 +37,7 @@ class LedgerQueue:
         self.notices: list[str] = []
         self._root = root
         self._records: list[Known] = []
-        self._removed: set[tuple[Kind, str]] = set()
+        self._removed: dict[tuple[Kind, str], None] = {}  # in the order in which they went
 
     def attempt(self, action: Callable[[], T]) -> T | None:
         """Return the result of an action on the ledger; if it fails, add a notice and return None."""
@@ -65,7 +66,7 @@ class LedgerQueue:
 
     def forget(self, kind: Kind, key: str) -> None:
         """Have the record of a removed entry deleted: it would be wrong for a new entry of the same key."""
-        self._removed.add((kind, key))
+        self._removed[kind, key] = None
         self.drop(kind, key)
 
     def drop(self, kind: Kind, key: str) -> None:
@@ -75,12 +76,22 @@ class LedgerQueue:
     def flush(self) -> None:
         """Write the queue to the ledger, if the ledger can be written and the root is still there."""
         removed, records = self._removed, self._records
-        self._records, self._removed = [], set()
+        self._records, self._removed = [], {}
         if not (removed or records) or not os.path.isdir(self._root.path):
             return
         if not os.path.isdir(self._root.pins):
             self.attempt(self.pins.copy)
         if removed:
-            self.attempt(lambda: self.ledger.forget(removed))
+            self.attempt(lambda: self.ledger.forget(removed, _this_program()))
         if records:
             self.attempt(lambda: self.ledger.record(records))
+
+
+def _this_program() -> str:
+    """Return the name of the program that this process runs, without its arguments; of jcache, with its command."""
+    words = [os.path.basename(sys.argv[0])] if sys.argv and sys.argv[0] else ["python"]
+    if words[0] == "__main__.py":
+        words = [os.path.basename(os.path.dirname(sys.argv[0]))]
+    if words == ["jcache"]:
+        words += [word for word in sys.argv[1:] if word.isalpha()][:1]
+    return " ".join(words)

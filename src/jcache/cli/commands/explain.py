@@ -1,0 +1,134 @@
+"""`jcache explain`: why programs missed the cache, what it cost, and what to do."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from jcache.cli import output
+from jcache.cli.options import JsonOption, RootOption, VerboseOption, complete_keys, open_store
+from jcache.cli.reports import explain_report as report
+from jcache.errors import InvalidValue, UnknownKey
+from jcache.explain.baseline import History
+from jcache.explain.comparison import Comparison, compare_keys
+from jcache.explain.diagnosis import diagnose
+from jcache.explain.programs import Programs
+from jcache.explain.ranks import agreements
+from jcache.explain.root_evidence import RootEvidence
+from jcache.explain.target import LAST, Target, find_target
+from jcache.layout import Kind, Root
+from jcache.runs.record import record_from
+from jcache.store.run_records import read_module, read_records
+from jcache.store.store import Store
+from jcache.text import command
+
+WhatArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN|KEY|FUNCTION]", help="What to explain; by default the last run.", autocompletion=complete_keys
+    ),
+]
+OtherArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[B]", help="A second run or key, to compare with the first.", autocompletion=complete_keys),
+]
+
+
+def explain(
+    what: WhatArgument = None,
+    other: OtherArgument = None,
+    root: RootOption = None,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show the two modules of the dearest cause side by side.")
+    ] = False,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Say why programs missed the cache: each cause with its price and the way out, the dearest first.
+
+    A run is compared with the previous run of the same command. `jcache run`, `jcache warm` and programs that call
+    `jcache.enable()` record runs.
+
+    Example: jcache explain
+    """
+    if json and diff:
+        raise InvalidValue("explain prints one form at a time: choose --json or --diff.")
+    with open_store(root) as store:
+        history = History(record for data in read_records(store.root) if (record := record_from(data)) is not None)
+        with Programs(lambda module: read_module(store.root, module), os.environ) as programs:
+            targets = _targets(store, history, what, other)
+            evidence = RootEvidence(store, history.keys)
+            if targets[-1].run is None or (len(targets) == 2 and targets[0].key is not None):
+                _entries(store.root, history, targets, programs, evidence, json=json, diff=diff)
+            else:
+                _run(store.root, history, targets, programs, evidence, json=json, diff=diff, verbose=verbose)
+    return 0
+
+
+def _targets(store: Store, history: History, what: str | None, other: str | None) -> list[Target]:
+    """Return the one or two things that are to be explained, the later run last."""
+    root = store.root.path
+    if not history.runs and other is None and what in (None, LAST):
+        raise UnknownKey(f"No run is recorded in {root}: `{command('run', root, '-- CMD')}` records one.")
+    entries = store.listing(Kind.EXECUTABLES).columns.keys if what is not None else ()
+    targets = [find_target(history, text, entries, root) for text in (what or LAST, other) if text is not None]
+    kinds = {(target.key is not None, target.function is not None) for target in targets}
+    if len(targets) == 2 and (len(kinds) > 1 or targets[0].function is not None):
+        raise InvalidValue("explain compares two runs or two keys, but not a run with a key, or functions.")
+    if len(targets) == 2 and targets[0].run and targets[1].run and targets[0].key is None:
+        targets.sort(key=lambda target: (target.run.started_ns, target.run.id) if target.run else (0, ""))
+    return targets
+
+
+def _run(
+    root: Root,
+    history: History,
+    targets: list[Target],
+    programs: Programs,
+    evidence: RootEvidence,
+    *,
+    json: bool,
+    diff: bool,
+    verbose: bool,
+) -> None:
+    """Explain the misses of a run, all or some of them."""
+    target = targets[-1]
+    assert target.run is not None  # noqa: S101  `explain` has made sure
+    baseline = targets[0].run if len(targets) == 2 else None
+    found = diagnose(
+        history, target.run, programs, evidence, baseline=baseline, function=target.function, key=target.key
+    )
+    ranks = agreements(history, target.run, programs) if target == Target(target.run) else []
+    if json:
+        output.as_json(
+            {"root": str(root.path)} | found.to_json() | {"ranks": [report.agreement_json(one) for one in ranks]}
+        )
+        return
+    report.render(found, ranks, verbose=verbose)
+    if diff:
+        report.render_diff(found, programs)
+    for notice in found.notices:
+        output.warning(notice)
+
+
+def _entries(
+    root: Root,
+    history: History,
+    targets: list[Target],
+    programs: Programs,
+    evidence: RootEvidence,
+    *,
+    json: bool,
+    diff: bool,
+) -> None:
+    """Explain an entry that no run has recorded, or the difference of two keys."""
+    keys = [target.key or "" for target in targets]
+    found: Comparison = compare_keys(history, keys[0], keys[1] if len(keys) == 2 else None, programs, evidence)
+    if json:
+        output.as_json({"root": str(root.path)} | found.to_json())
+        return
+    report.render_comparison(found)
+    if diff:
+        report.render_modules(programs, found.current_module, found.baseline_module)
+    if programs.notice is not None:
+        output.warning(programs.notice)

@@ -1,0 +1,97 @@
+"""Compare the options of two recorded programs: XLA's compile options by field, and JAX's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from jcache.explain import parts
+from jcache.explain.change import Change, Seen
+from jcache.explain.programs import Programs
+from jcache.runs.record import COMPUTATION
+from jcache.vocabulary import Item
+
+_CACHE_PATHS: Final = ("xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file")
+_FROM_PROGRAM: Final = re.compile(
+    r"(?:.*\.)?(?:num_replicas|num_partitions|device_assignment|use_spmd_partitioning|use_auto_spmd_partitioning"
+    r"|allow_spmd_sharding_propagation_to_\w+|auto_spmd_partitioning_mesh_\w+|argument_layouts|result_layout"
+    r"|use_shardy_partitioner)"
+)  # compile options that follow from the program and its devices
+TRACED: Final = re.compile(
+    r"jax_(?:enable_x64|default_matmul_precision|default_prng_impl|threefry_\w+|numpy_\w+|softmax_custom_jvp|random_\w+"
+    r"|debug_nans|debug_infs|disable_jit|default_dtype_bits|use_shardy_partitioner|legacy_prng_key|enable_custom_prng"
+    r"|enable_checks|x64_\w+|dynamic_shapes|sharding_in_types|use_direct_linearize|vjp3|no_tracing|eager_pmap)"
+)  # options of JAX that are known to change the program
+_HARMLESS: Final = re.compile(
+    r"jax_(?:compilation_cache\w*|enable_compilation_cache|persistent_cache\w*|raise_persistent_cache\w*|log_\w+"
+    r"|logging_\w+|debug_log\w*|traceback\w*|explain_\w+|dump_\w+|platforms?|platform_name|num_cpu_devices"
+    r"|coordination\w*|default_device|transfer_guard\w*|check_\w+|include_\w+|hlo_source\w*|pgle\w*|enable_pgle"
+    r"|array_garbage\w*|cuda_visible_devices|rocm_visible_devices|distributed_\w+|cpu_\w+|debug_key_reuse)"
+)  # options that change no program
+OTHER: Final = re.compile(rf"(?!(?:{_HARMLESS.pattern})$)(?!(?:{TRACED.pattern})$).*")
+
+
+def compile_option_changes(
+    current: Seen, baseline: Seen, differing: frozenset[str], found: Iterable[Change], programs: Programs
+) -> list[Change]:
+    """Return the compile options that differ, without those that flags, devices or the program explain."""
+    items = {change.item for change in found}
+    if parts.OPTIONS not in differing:
+        return []
+    ours, theirs = (
+        None if (proto := parts.value(seen, parts.OPTIONS)) is None else programs.options(proto)
+        for seen in (current, baseline)
+    )
+    if ours is None or theirs is None:
+        is_explained = items & {Item.XLA_FLAGS, Item.DEVICES} or COMPUTATION in differing
+        return (
+            [] if is_explained else [Change(Item.COMPILE_OPTION, "", *parts.hashes(current, baseline, parts.OPTIONS))]
+        )
+    flags = {
+        flag.lstrip("-").partition("=")[0].removeprefix("no")
+        for change in found
+        if change.item is Item.XLA_FLAGS
+        for flag in f"{change.current} {change.baseline}".split()
+    }
+    names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
+    paths = [name for name in names if name in _CACHE_PATHS]
+    named = [name for name in names if name not in paths and name.rpartition(".")[2] not in flags]
+    own = [name for name in named if not _FROM_PROGRAM.fullmatch(name)]
+    if not (own or paths) and COMPUTATION not in differing and not items & {Item.DEVICES, Item.XLA_FLAGS}:
+        own = named  # nothing else explains these options
+    found_here = [Change(Item.CACHE_PATH, "", ours.get(name, ""), theirs.get(name, "")) for name in paths[:1]]
+    if own and not (items & {Item.XLA_FLAGS} and all("xla_" in name for name in own)):
+        found_here.append(_option_change(own, ours, theirs))
+    return found_here
+
+
+def _option_change(names: list[str], ours: Mapping[str, str], theirs: Mapping[str, str]) -> Change:
+    first = names[0]
+    return Change(
+        Item.COMPILE_OPTION,
+        first.removeprefix("executable_build_options."),
+        ours.get(first, ""),
+        theirs.get(first, ""),
+        more=len(names) - 1,
+    )
+
+
+def jax_option_changes(
+    current: Seen, baseline: Seen, differing: frozenset[str], which: re.Pattern[str]
+) -> list[Change]:
+    """Return the first of JAX's options that differ between two programs whose modules differ."""
+    if COMPUTATION not in differing:
+        return []
+    ours, theirs = _options_of(current), _options_of(baseline)
+    names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name) and which.fullmatch(name)]
+    return [
+        Change(Item.JAX_OPTION, name, ours.get(name, ""), theirs.get(name, ""), more=len(names) - 1)
+        for name in names[:1]
+    ]
+
+
+def _options_of(seen: Seen) -> Mapping[str, str]:
+    number = seen.program.options
+    options = seen.process.options
+    return options[number] if number is not None and 0 <= number < len(options) else {}
