@@ -104,12 +104,18 @@ def _keep_module(directory: int, name: str, data: bytes) -> None:
         files.publish(name, compress(data, Codec.ZSTD), directory=directory, mode=_MODE)
 
 
-def read_records(root: Root) -> list[dict[str, Any]]:
-    """Return the records of a root that this user can read, the oldest first; damaged ones are left out."""
+def read_records(root: Root, *, latest: int | None = None) -> list[dict[str, Any]]:
+    """Return the records of a root that this user can read, the oldest first; damaged ones are left out.
+
+    Args:
+        root: the root.
+        latest: how many at most, the latest ones; None for all.
+    """
     found = []
     with suppress(OSError), opened(root, root.records) as directory:
-        for name in sorted(os.listdir(directory)):  # the names begin with the time
-            if name.endswith(_SUFFIX) and not name.startswith(TEMPORARY_PREFIX):
+        names = [name for name in os.listdir(directory) if name.endswith(_SUFFIX)]
+        for name in sorted(names)[-latest if latest else 0 :]:  # the names begin with the time
+            if not name.startswith(TEMPORARY_PREFIX):
                 with suppress(OSError, ValueError, RecursionError, DamagedEntry):
                     data = json.loads(_read(directory, name, _MAX_RECORD_BYTES))
                     if isinstance(data, dict):

@@ -248,11 +248,19 @@ def _graph_line(call: GraphCall) -> str:
     return f"  {outcome:<17}  {call.key or call.name}  {format_seconds(call.seconds)}{times}{reason}"
 
 
+def _why_missed(store: Store, report: RunReport) -> str | None:
+    from jcache.cli.reports.miss_hint import miss_hint
+
+    return miss_hint(store, report.id)
+
+
 def _report(store: Store, report: RunReport, file: str | None, *, json: bool, quiet: bool, verbose: bool) -> None:
     if json:
         output.message(jsonlib.dumps(report.to_json(), indent=2), whole=True)
     elif not quiet:
         output.message(summary(report))
+        if report.misses and (why := _why_missed(store, report)):
+            output.message(f"  {why}")
         if verbose:
             traces, graphs = map(_trace_line, report.traces.calls), map(_graph_line, report.graphs.calls)
             for line in (*map(_line, report.programs), *traces, *graphs):
