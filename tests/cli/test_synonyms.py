@@ -1,13 +1,12 @@
-"""What somebody reads who writes a command or an option that there is not, and the help."""
+"""The answer to a command or an option that does not exist: which one may have been meant."""
 
 import re
 
 import pytest
 
-from jcache.cli.app import _PANELS, COMMANDS
+from jcache.cli.app import COMMANDS
 from jcache.cli.synonyms import _COMMANDS, _OPTIONS
 from tests.helpers.command_line import Jcache
-from tests.helpers.terminals import WIDTHS, Terminal
 
 
 @pytest.mark.parametrize(
@@ -79,31 +78,3 @@ def test_synonyms_are_of_what_there_is(jcache: Jcache) -> None:
     assert len(others) == len(set(others))
     known = {option for name in COMMANDS for option in re.findall(r"--[a-z-]+", jcache(name, "--help").out)}
     assert _OPTIONS.keys() <= known
-
-
-def test_help_is_in_groups(jcache: Jcache) -> None:
-    """Every command is in one group, in the order of the table of commands."""
-    assert [name for names in _PANELS.values() for name in names] == list(COMMANDS)
-    out = jcache("--help").out
-    places = [out.index(f"─ {panel} ─") for panel in _PANELS]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_usage_lines(jcache: Jcache, command: str) -> None:
-    """Brackets and dots stand once; the help shows no type of Python's; a cache directory is explained where needed."""
-    out = jcache(command, "--help").out
-    usage = re.sub(r"\s+", " ", out[out.index("Usage:") :]).partition("] ")[2][:60]
-    assert not re.search(r"\[\[|\.\.\.\]+\.\.\.|\{", usage), usage
-    assert "<bool>" not in out and "list[str]" not in out and "<str>" not in out
-    assert "--root" not in out or "Cache directory" in out
-
-
-@pytest.mark.parametrize("columns", WIDTHS)
-@pytest.mark.parametrize("command", [[], ["ls"], ["rm"]])
-def test_help_fits_the_terminal(columns: int, command: list[str]) -> None:
-    """At every width no line is longer than the terminal, and every option and command is there."""
-    code, lines = Terminal(*command, "--help", columns=columns).finish()
-    assert code == 0 and all(len(line) <= columns for line in lines)
-    text = "\n".join(lines)
-    assert all(word in text for word in (["--filter", "--root", "--json"] if command else [*COMMANDS, *_PANELS]))

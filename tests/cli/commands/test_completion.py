@@ -23,7 +23,7 @@ from jcache.layout import Kind
 from tests.helpers.waiting import LIMIT_S
 
 JCACHE = Path(sys.executable).with_name("jcache")
-SCRIPTS = Path(__file__).parents[2] / "completions"
+SCRIPTS = Path(__file__).parents[3] / "completions"
 FILES = {"bash": "jcache.bash", "zsh": "_jcache", "fish": "jcache.fish", "powershell": "jcache.ps1"}
 
 STEP = "jit_step-" + "1" * 64

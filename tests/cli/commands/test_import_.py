@@ -4,7 +4,6 @@ import io
 import os
 import pty
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
@@ -14,41 +13,20 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from jcache.errors import CannotWrite
 from jcache.formats.envelope import Codec
 from jcache.formats.executable import pack_executable
 from jcache.layout import Kind
 from jcache.store.roots import create_root, open_root
-from jcache.store.store import Store
 from tests.helpers.command_line import PROGRAM, Jcache, Result, call, clean_environment, entry_files, keys, run_jax
-from tests.helpers.entries import add, key, mounted_read_only, tree, xla_program
-from tests.helpers.imports import content, facts, packed, populated, tar_of
+from tests.helpers.entries import add, key, tree, xla_program
+from tests.helpers.imports import check_clean, content, facts, import_bytes, packed, populated, tar_of
 from tests.helpers.signatures import allowed as allowed_signers, needs_openssh, new_key, public
-from tests.helpers.waiting import LIMIT_S, until
-from tests.jax_internals.test_cache_hook import JAX, PATH_IN_KEYS
+from tests.helpers.waiting import LIMIT_S
+from tests.jax_internals.test_cache_hook import PATH_IN_KEYS
 
-SIGNED = Path(__file__).parent.parent / "data" / "signed"  # by Ed25519, as commit accb188 did
+SIGNED = Path(__file__).parents[2] / "data" / "signed"  # by Ed25519, as commit accb188 did
 JCACHE = [sys.executable, "-m", "jcache"]
 WITH_PATHS = "xla_gpu_per_fusion_autotune_cache_dir"  # JAX's default, with which it hashes the directory's path
-
-
-@pytest.fixture(name="archive")
-def archive_fixture(tmp_path: Path) -> Path:
-    """An archive of a small root."""
-    path = tmp_path / "some.archive"
-    path.write_bytes(packed(populated(tmp_path / "source")))
-    return path
-
-
-@pytest.fixture(name="target")
-def target_fixture(tmp_path: Path, beyond: Path) -> Path:
-    """Return the path to import to; no file beside it may change."""
-    assert beyond
-    return tmp_path / "target"
-
-
-def check_clean(jcache: Jcache, root: Path) -> None:
-    assert jcache("verify", "--grace", "0s", "--root", root).code == 0
 
 
 def pipe(source: Path, target: Path, *options: str) -> Result:
@@ -159,40 +137,7 @@ def test_path_guard(jcache: Jcache, tmp_path: Path) -> None:
     assert keys(old) == before
 
 
-@pytest.mark.smoke(since="0.10")
-@pytest.mark.jax
-def test_plain_tar(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
-    """A tar.gz of a JAX directory is imported with all checks, and its executables load with the jaxlib here."""
-    tar = shutil.make_archive(str(tmp_path / "old"), "gztar", cache.parent, cache.name)
-    target = tmp_path / "new"
-    result = jcache("import", tar, "--root", target, "--check-load", "--json")
-    assert result.code == 0, result.err
-    assert result.json["entries"]["new"] == result.json["loads"]["loads"] == len(keys(cache))
-    mended = len(JAX) > 3  # nobody tells whether this version or the one that it mends has made them
-    assert result.json["forecast"]["unknown" if mended else "will"] == len(keys(cache))
-    assert entry_files(target / "executables") == entry_files(cache)
-
-
 # -- what a user sees
-
-
-def test_files_of_xla_are_counted(jcache: Jcache, tmp_path: Path) -> None:
-    """The number of imported files of XLA's sub-caches is printed in the singular and in the plural."""
-    root = populated(tmp_path / "source")  # with one such file
-    archive = tmp_path / "some.archive"
-    for number in ("1 file", "2 files"):
-        assert jcache("export", "-q", "--xla", "--root", root.path, "-o", archive).code == 0
-        assert f"{number} of XLA's sub-caches" in jcache("import", archive, "--root", tmp_path / number).out
-        (root.directory(Kind.EXECUTABLES) / WITH_PATHS / "another.pb").write_bytes(b"x")
-
-
-def test_twice(jcache: Jcache, archive: Path, target: Path) -> None:
-    """A second import of the same archive has nothing to do, and says so."""
-    first = jcache("import", archive, "--root", target)
-    assert first.code == 0 and "Imported 12 entries" in first.out and "12 new" in first.out
-    second = jcache("import", archive, "--root", target)
-    assert second.code == 0 and "Imported 0 entries" in second.out and "12 present and equal" in second.out
-    check_clean(jcache, target)
 
 
 def test_dry_run(jcache: Jcache, archive: Path, target: Path) -> None:
@@ -204,47 +149,6 @@ def test_dry_run(jcache: Jcache, archive: Path, target: Path) -> None:
     done = jcache("import", archive, "--root", target, "--json")
     assert planned.json["entries"] == done.json["entries"] and planned.json["bytes"] == done.json["bytes"]
     assert planned.json["dry_run"] and planned.json["archive"] == done.json["archive"]
-
-
-def test_different(jcache: Jcache, archive: Path, target: Path) -> None:
-    """A different entry is kept and reported by exit code 3; --replace takes the archive's."""
-    a_key = key(0)
-    place = add(create_root(target).directory(Kind.EXECUTABLES), a_key, content(Kind.EXECUTABLES, a_key, build=1))
-    kept = jcache("import", archive, "--root", target)
-    assert kept.code == 3 and "1 present and different, kept" in kept.out and "--replace" in kept.out
-    assert place.read_bytes() == content(Kind.EXECUTABLES, a_key, build=1)
-    replaced = jcache("import", archive, "--root", target, "--replace")
-    assert replaced.code == 0 and "1 replaced" in replaced.out
-    assert place.read_bytes() == content(Kind.EXECUTABLES, a_key)
-    check_clean(jcache, target)
-
-
-def test_dry_run_s_exit_code(jcache: Jcache, archive: Path, target: Path, tmp_path: Path) -> None:
-    """A dry run ends with the exit code of the import: 3 where something different is kept, 1 where all is refused."""
-    sound, tar = f"{key(0)}-cache", tmp_path / "tar"
-    tar.write_bytes(tar_of({sound: content(Kind.EXECUTABLES, key(0))}))
-    garbage = tmp_path / "garbage"
-    garbage.write_bytes(tar_of({sound: b"garbage"}))
-    assert jcache("import", garbage, "--root", target, "--dry-run").code == 1
-    assert jcache("import", garbage, "--root", target).code == 1 and not target.exists()
-    add(create_root(target).directory(Kind.EXECUTABLES), key(0), content(Kind.EXECUTABLES, key(0), build=1))
-    for one in (archive, tar):
-        assert jcache("import", one, "--root", target, "--dry-run").code == 3
-        assert jcache("import", one, "--root", target).code == 3
-
-
-def test_damaged_here(jcache: Jcache, archive: Path, target: Path) -> None:
-    """A kept entry that is damaged is not called another build: the message names the repair, and a second
-    import adds the archive's.
-    """
-    place = add(create_root(target).directory(Kind.EXECUTABLES), key(0), b"garbage", written_ns=10**18)
-    for option in ("--dry-run", "-v"):
-        kept = jcache("import", archive, "--root", target, option)
-        assert kept.code == 3 and "verify --repair" in kept.out and "another build" not in kept.out
-    assert jcache("import", archive, "--root", target, "--json").json["kept"][0]["damaged"] is True
-    assert jcache("verify", "--repair", "--root", target).code == 0
-    assert jcache("import", archive, "--root", target).code == 0
-    assert place.read_bytes() == content(Kind.EXECUTABLES, key(0))
 
 
 def test_what_is_replaced_can_be_had_back(jcache: Jcache, archive: Path, target: Path) -> None:
@@ -367,53 +271,6 @@ def test_a_tar_at_the_path_that_it_is_keyed_for(jcache: Jcache, tmp_path: Path) 
     assert keys(tmp_path / "new" / "executables") == before
 
 
-def pinned(root: Path) -> set[tuple[Kind, str]]:
-    with Store(open_root(root)) as store:
-        return store.pins.known()
-
-
-def test_pins_that_cannot_be_written(jcache: Jcache, archive: Path, target: Path) -> None:
-    """Pins that cannot be written are reported, with exit 3, and the same import adds them later; a busy
-    ledger is no obstacle.
-    """
-    assert jcache("import", archive, "--root", target).code == 0
-    before = pinned(target)
-    assert before and jcache("unpin", *(key for _, key in before), "--root", target).code == 0
-    for kind in {kind for kind, _ in before}:
-        (target / ".jcache" / "pins" / kind).rmdir()
-        (target / ".jcache" / "pins" / kind).write_text("in the way")
-    result = jcache("import", archive, "--root", target)
-    assert result.code == 3 and "could not be written" in result.out + result.err
-    for kind in {kind for kind, _ in before}:
-        (target / ".jcache" / "pins" / kind).unlink()
-    assert pinned(target) == set()
-    assert jcache("import", archive, "--root", target).code == 0
-    assert pinned(target) == before
-
-
-def test_skip_incompatible(jcache: Jcache, target: Path, tmp_path: Path) -> None:
-    """Executables that can never be hit here are counted, and left out on request."""
-    source = create_root(tmp_path / "source")
-    zlib = pack_executable(xla_program(b"an executable" * 40), 3, Codec.ZLIB)
-    with Store(source) as store:
-        store.put(Kind.EXECUTABLES, key(1), zlib)
-        store.put(Kind.EXECUTABLES, key(2), content(Kind.EXECUTABLES, key(2)))
-    archive = tmp_path / "archive"
-    archive.write_bytes(packed(source))
-    told = jcache("import", archive, "--root", target, "--dry-run")
-    assert "--skip-incompatible" in told.out
-    result = jcache("import", archive, "--root", target, "--skip-incompatible", "--json")
-    assert result.code == 0 and result.json["entries"]["incompatible"] == 1
-    assert keys(target / "executables") == {key(2)}
-
-
-def test_over_the_cap(jcache: Jcache, archive: Path, target: Path) -> None:
-    """An import evicts nothing, and reports it if JAX's bound is exceeded."""
-    result = jcache("import", archive, "--root", target, env={"JAX_COMPILATION_CACHE_MAX_SIZE": "100"})
-    assert result.code == 0 and "prune --max-size 100" in result.out
-    assert len(keys(target / "executables")) == 4
-
-
 def test_terminal(archive: Path) -> None:
     """An archive is not typed in."""
     ours, theirs = pty.openpty()
@@ -434,43 +291,6 @@ def test_no_archive(jcache: Jcache, tmp_path: Path, target: Path, what: str) -> 
     result = jcache("import", tmp_path / what if what else "", "--root", target)
     assert result.code in (1, 2) and len(result.err.splitlines()) == 1
     assert not target.exists()
-
-
-@pytest.mark.parametrize(
-    "files",
-    [{}, {"a/b": b"hello", "c": b""}, {"a/manifest.json": b'{"directory":"/"}'}, {f"{key(1)}-atime": bytes(8)}],
-)
-def test_nothing_of_a_cache(target: Path, files: dict[str, bytes]) -> None:
-    """A tar without any entry is refused in one sentence, and no root is made."""
-    for options in ((), ("--dry-run",), ("--json",)):
-        refused = _import(tar_of(files), target, *options)
-        assert refused.code == 1 and refused.out == "" and len(refused.err.splitlines()) == 1
-        assert all(name in refused.err for name in files if "manifest" not in name)
-        assert not target.exists()
-
-
-def test_packed_anew(tmp_path: Path, target: Path) -> None:
-    """An archive whose members were packed again is imported as a tar; the message names what is lost, with exit 3."""
-    raw = _raw(packed(populated(tmp_path / "source")))
-    with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
-        files = {info.name: _data(tar, info) for info in tar}
-    again = tar_of(dict(sorted(files.items())) | {"manifest.json.sig": b"signed"})
-    for options in (("--dry-run",), ()):
-        taken = _import(again, target, *options)
-        assert taken.code == 3 and "packed again: its signature was not checked" in taken.out
-    assert len(list(target.rglob("*-cache"))) == 12
-    assert _import(again, target, "--allowed-signers", os.devnull).code == 12
-
-
-def _raw(archive: bytes) -> bytes:
-    """The tar inside."""
-    return zstandard.ZstdDecompressor().stream_reader(archive, read_across_frames=True).read()
-
-
-def _data(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
-    file = tar.extractfile(info)
-    assert file is not None
-    return file.read()
 
 
 def test_closed_input(target: Path) -> None:
@@ -572,7 +392,7 @@ def test_hostile_members(jcache: Jcache, tmp_path: Path, target: Path, how: str,
         source = create_root(tmp_path / "source")
         add(source.directory(Kind.EXECUTABLES), key(1), data)
         tar = _with_entries(packed(source), change)
-    result = jcache("import", "-", "--root", target, stdin="") if not tar else _import(tar, target)
+    result = jcache("import", "-", "--root", target, stdin="") if not tar else import_bytes(tar, target)
     assert result.code == 1 and len([line for line in result.err.splitlines() if line.startswith("jcache:")]) == 1
     assert not list(target.rglob("*-cache"))
 
@@ -591,32 +411,6 @@ def _with_entries(archive: bytes, change: object) -> bytes:
                 change(info)
             new.addfile(info, io.BytesIO(held))
     return zstandard.ZstdCompressor().compress(stream.getvalue())
-
-
-def _import(archive: bytes, target: Path, *options: str) -> Result:
-    done = subprocess.run(
-        [*JCACHE, "import", "-", "--root", str(target), *options],
-        input=archive,
-        env=clean_environment(),
-        capture_output=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert b"Traceback" not in done.stderr, done.stderr
-    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def test_duplicate_and_unlisted(tmp_path: Path, target: Path) -> None:
-    """An entry that is there twice, or that the manifest does not name, ends the import."""
-    source = create_root(tmp_path / "source")
-    add(source.directory(Kind.EXECUTABLES), key(1), content(Kind.EXECUTABLES, key(1)))
-    raw = zstandard.ZstdDecompressor().decompressobj().decompress(packed(source))
-    header = raw.index(b"executables/" + key(1).encode())
-    block = raw[header : header + 512 + -(-len(content(Kind.EXECUTABLES, key(1))) // 512) * 512]
-    twice = zstandard.ZstdCompressor().compress(raw[:header] + block + raw[header:])
-    refused = _import(twice, target)
-    assert refused.code == 1 and "1 entry is stored so far, completely." in refused.err
-    assert keys(target / "executables") <= {key(1)}
 
 
 def test_bomb(target: Path) -> None:
@@ -643,55 +437,13 @@ def test_bomb(target: Path) -> None:
     assert not list(target.rglob("*-cache"))
 
 
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.99])
-def test_truncated(jcache: Jcache, tmp_path: Path, target: Path, share: float) -> None:
-    """A stream that ends too early leaves a clean root, and the whole one brings the rest."""
-    whole = packed(populated(tmp_path / "source", count=100))
-    torn = _import(whole[: int(len(whole) * share)], target)
-    assert torn.code == 1 and "truncated" in torn.err
-    assert ("the complete archive adds the rest" in torn.err) is target.exists()
-    if target.exists():
-        check_clean(jcache, target)
-    assert _import(whole, target).code == 0
-    assert len(list(target.rglob("*-cache"))) == 300
-
-
 def test_a_short_text_is_no_archive(target: Path) -> None:
     """An error page of a server, shorter than a tar's header, is refused like any other text."""
-    told = _import(b"<html>404 Not Found</html>", target)
+    told = import_bytes(b"<html>404 Not Found</html>", target)
     assert told.code == 1 and "ends after 26 bytes: it is truncated, or neither an archive of jcache nor" in told.err
 
 
 # -- interrupted
-
-
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
-def test_interrupted(jcache: Jcache, tmp_path: Path, target: Path, by: signal.Signals) -> None:
-    """Ctrl-C and SIGKILL leave whole entries and nothing else; the same import again brings the rest."""
-    whole = packed(populated(tmp_path / "source", count=300))
-    with subprocess.Popen(
-        [*JCACHE, "import", "-", "--root", str(target)],
-        env=clean_environment(),
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stdin and process.stderr
-        process.stdin.write(whole[: len(whole) // 2])
-        process.stdin.flush()
-        until(lambda: list(target.rglob("*-cache")))
-        process.send_signal(by)
-        process.wait(LIMIT_S)
-        said = process.stderr.read().decode()
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-    assert "Traceback" not in said
-    if by is signal.SIGINT:
-        assert process.returncode == 130 and "adds the rest" in said
-    check_clean(jcache, target)
-    there = len(list(target.rglob("*-cache")))
-    assert there
-    again = _import(whole, target, "--json")
-    assert again.code == 0 and again.json["entries"]["new"] == 900 - there
 
 
 def test_read_only(jcache: Jcache, archive: Path, tmp_path: Path) -> None:
@@ -700,18 +452,6 @@ def test_read_only(jcache: Jcache, archive: Path, tmp_path: Path) -> None:
     blocked.write_text("")
     result = jcache("import", archive, "--root", blocked / "below")
     assert result.code in (1, 10) and len(result.err.splitlines()) == 1
-
-
-def test_a_dry_run_tells_of_a_root_that_cannot_be_written(jcache: Jcache, archive: Path, tmp_path: Path) -> None:
-    """If nothing could be stored, a dry run ends with the same sentence as the import, for a tar as well."""
-    root, tar = create_root(tmp_path / "root"), tmp_path / "plain.tar"
-    tar.write_bytes(tar_of({f"a/{key(77)}-cache": content(Kind.EXECUTABLES, key(77))}))
-    with mounted_read_only(root.path):
-        for what in (archive, tar):
-            said = [jcache("import", what, "--root", root.path, *dry) for dry in (["--dry-run"], [])]
-            assert [one.code for one in said] == [CannotWrite.exit_code] * 2
-            assert all("Cannot store " in one.err for one in said)
-            assert [len(one.err.splitlines()) for one in said] == [1, 1]
 
 
 def test_source_is_unchanged(tmp_path: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""`jcache run`, and `jcache stats` on its records."""
+"""`jcache run`."""
 
 import json
 import os
@@ -8,18 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jcache.runs.report import report_of
-from jcache.store.ledger import Ledger
-from jcache.store.roots import create_root
 from tests.helpers.command_line import PROGRAM, Jcache, call, clean_environment, entry_files, keys
-from tests.helpers.terminals import WIDTHS, Terminal
 from tests.helpers.waiting import LIMIT_S
 
 
@@ -141,125 +134,6 @@ def test_a_root_is_not_made_among_other_files(jcache: Jcache, tmp_path: Path) ->
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_stats_without_runs_says_how_to_record_one(jcache: Jcache, jax_cache: Path) -> None:
-    """Without a recorded run, stats names the command that records one."""
-    assert "jcache run" in jcache("stats", "--root", jax_cache).err
-    assert jcache("stats", "--root", jax_cache, "--json").json["totals"]["runs"] == 0
-    assert jcache("stats", "--root", jax_cache, "--run", "last").code == 1
-
-
-def test_stats_reads_running_and_older_reports(jcache: Jcache, tmp_path: Path) -> None:
-    """A process that still runs has no exit code yet, and an older report no notices: both are shown and counted."""
-    root = create_root(tmp_path / "root")
-    running = report_of([], run_id="running", command=["train.py"], started_ns=2, seconds=1.0, notices=["a notice"])
-    older = running.to_json() | {"id": "older", "exit_code": 0}
-    del older["notices"]
-    with closing(Ledger(root.ledger)) as ledger:
-        ledger.add_run("running", 2, json.dumps(running.to_json()))
-        ledger.add_run("older", 1, json.dumps(older))
-    data = jcache("stats", "--root", root.path, "--json").json
-    assert [(run["id"], run["exit_code"], run.get("notices")) for run in data["runs"]] == [
-        ("running", None, ["a notice"]),
-        ("older", 0, None),
-    ]
-    assert data["totals"]["runs"] == 2
-    shown = jcache("stats", "--root", root.path)
-    assert "running" in shown.out and "older" in shown.out
-    assert jcache("stats", "--root", root.path, "--plot").code == 0
-    assert "jcache_runs_total 2" in jcache("stats", "--root", root.path, "--prometheus").out
-    last = jcache("stats", "--root", root.path, "--run", "last")
-    assert "train.py" in last.out and "a notice" in last.err
-    assert "notice" not in jcache("stats", "--root", root.path, "--run", "older").err
-
-
-def reports_of(*ages_d: float) -> list[dict[str, Any]]:
-    """Reports of runs that were started so many days ago, with 3 hits of 4 executables each, which saved 7 s."""
-    now = datetime.now(UTC)
-    report = report_of([], run_id="x", command=["train.py", "--lr", "3"], started_ns=2, seconds=1.0).to_json()
-    programs = [
-        {"key": f"jit_step-{number:064x}", "name": "step", "outcome": "hit" if number else "stored", "reason": None,
-         "seconds": 1.0, "jax_build_seconds": 3.0, "directory": None, "has_path_key": False}
-        for number in range(4)
-    ]  # fmt: skip
-    more = {"hits": 3, "stored": 1, "compile_seconds": 1.0, "retrieve_seconds": 2.0, "saved_seconds": 6.0}
-    report |= more | {"programs": programs}
-    starts = [(now - timedelta(days=age)).isoformat() for age in ages_d]
-    return [report | {"id": f"20261124T000000Z-run{n}", "started": start} for n, start in enumerate(starts)]
-
-
-@pytest.fixture
-def recorded(tmp_path: Path) -> Path:
-    """A root with runs of 30, 20, 10, 6, 2 and 1 days ago, and of now."""
-    root = create_root(tmp_path / "recorded")
-    with closing(Ledger(root.ledger)) as ledger:
-        for number, report in enumerate(reports_of(30, 20, 10, 6, 2, 1, 0)):
-            ledger.add_run(report["id"], number, json.dumps(report))
-    return root.path
-
-
-def test_what_the_cache_saved_this_week_is_one_line(jcache: Jcache, recorded: Path) -> None:
-    """`stats --since 7d -q` says how much was saved, of how much, and how many look-ups hit."""
-    said = jcache("stats", "--since", "7d", "-q", "--root", recorded).out
-    week = (datetime.now() - timedelta(days=7)).strftime("%Y-%m-%d")
-    assert re.fullmatch(
-        rf"4 runs since {week} \d\d:\d\d: saved 24\.0 s of 36\.0 s \(66 %\); 12 of 16 look-ups hit \(75 %\)\n", said
-    )
-    assert jcache("stats", "-q", "--root", recorded).out.startswith(
-        "7 runs: saved 42.0 s of 1 min 03 s (66 %); 21 of 28"
-    )
-    assert "No run has started since 2999-01-01" in jcache("stats", "--since", "2999-01-01", "--root", recorded).err
-
-
-def test_runs_are_listed_latest_first(jcache: Jcache, recorded: Path) -> None:
-    """With the date, and with how many of how many are shown; -v shows all."""
-    out = jcache("stats", "--limit", "3", "--root", recorded).out
-    assert re.findall(r"run\d", out) == ["run6", "run5", "run4"] and "last 3 of 7; -v shows all" in out
-    assert all(re.search(rf"{datetime.now() - timedelta(days=age):%m-%d} \d\d:\d\d +run\d", out) for age in (0, 1, 2))
-    everything = jcache("stats", "-v", "--limit", "3", "--root", recorded).out
-    assert len(re.findall(r"Z-run\d", everything)) == 7 and "shows all" not in everything
-
-
-@pytest.mark.parametrize("by", ["run", "day", "function"])
-def test_groups(jcache: Jcache, recorded: Path, by: str) -> None:
-    """Whatever the lines stand for, they add up to the total."""
-    data = jcache("stats", "--by", by, "--json", "--limit", "100", "--root", recorded).json
-    assert (data["by"], data["schema_version"], len(data["groups"])) == (by, 2, 1 if by == "function" else 7)
-    for field, total in (("hits", 21), ("requests", 28)):
-        assert sum(group["executables"][field] for group in data["groups"]) == total
-    assert sum(group["saved_seconds"] for group in data["groups"]) == data["totals"]["total_saved_seconds"] == 42.0
-    assert data["totals"]["hit_rate"] == {"count": 0.75, "seconds": 42.0 / 63.0}
-    assert f"\n{'started' if by == 'run' else by}" in "\n" + jcache("stats", "--by", by, "--root", recorded).out
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--since", "yesterday"], "'yesterday' is not an age"),
-        (["--since", "5m"], "write 5min"),
-        (["--since", "2026-02-30"], "'2026-02-30' is not a date: write one such as 2026-11-24"),
-        (["--by", "week"], "'week' is no group of stats: choose from run, day, function."),
-        (["--limit", "all"], "'all' is not a whole number"),
-    ],
-)
-def test_wrong_values_of_stats(jcache: Jcache, recorded: Path, words: list[str], said: str) -> None:
-    """One sentence says what is wrong and what to write."""
-    result = jcache("stats", *words, "--root", recorded)
-    assert result.code == 2 and said in result.err and not result.out
-
-
-@pytest.mark.parametrize("columns", WIDTHS)
-@pytest.mark.parametrize("by", ["run", "day", "function"])
-def test_stats_on_a_terminal(recorded: Path, columns: int, by: str) -> None:
-    """Dates, ids and numbers are whole at any width, and lines fit; a narrow terminal shows no commands."""
-    code, lines = Terminal("stats", "--by", by, "--root", recorded, columns=columns).finish()
-    assert code == 0 and max(map(len, lines)) <= columns
-    rows = [line for line in lines if re.search(r"(3 of 4|21 of 28) +\d", line)]
-    assert len(rows) == (1 if by == "function" else 7)
-    if by == "run":
-        assert all(re.match(rf"\d\d-\d\d \d\d:\d\d +run{6 - n} .*6\.00 s +66 %", row) for n, row in enumerate(rows))
-        assert all(("train.py" in row) is (columns > 60) for row in rows)
-
-
 OWN = """
 import os, sys
 import jax, jax.numpy as jnp
@@ -352,3 +226,36 @@ def test_a_cache_that_is_turned_off_is_told(jcache: Jcache, root: Path) -> None:
     assert done.code == 0 and "JAX_ENABLE_COMPILATION_CACHE" in done.err and not keys(root / "executables")
     warm = jcache("warm", "--root", root, "--", sys.executable, PROGRAM, env=off)
     assert warm.code == 0 and "JAX_ENABLE_COMPILATION_CACHE" not in warm.err and keys(root / "executables")
+
+
+def test_run_goes_on_without_a_cache(jcache: Jcache, tmp_path: Path) -> None:
+    """A cache that the environment names and that cannot be used is a warning; the program runs."""
+    for place in ("gs://bucket/x", "/dev/null/x"):
+        result = jcache("run", "--", "sh", "-c", "exit 9", env={"JAX_COMPILATION_CACHE_DIR": place})
+        assert result.code == 9 and "runs without jcache" in result.err
+
+
+def test_run_goes_on_without_a_place_to_record(tmp_path: Path) -> None:
+    """If no temporary directory can be made, the program runs without a cache and without a report."""
+    tool = "import tempfile, sys; tempfile.tempdir = '/dev/null'; sys.argv[1:] = %r; import jcache.__main__"
+    arguments = [
+        "run",
+        "--root",
+        str(tmp_path / "root"),
+        "--",
+        "sh",
+        "-c",
+        "echo $JAX_ENABLE_COMPILATION_CACHE; exit 9",
+    ]
+    result = call([sys.executable, "-c", tool % arguments])
+    assert (result.code, result.out) == (
+        9,
+        "false\n",
+    ) and "cannot make a temporary directory to record the run" in result.err
+
+
+def test_run_tells_of_a_cache_of_the_program_s_own(jcache: Jcache, tmp_path: Path) -> None:
+    """A program that sets another cache directory is reported."""
+    code = "import sys, jax; jax.config.update('jax_compilation_cache_dir', sys.argv[1]); jax.jit(jax.numpy.sin)(1.0)"
+    result = jcache("run", "--root", tmp_path / "root", "--", sys.executable, "-c", code, tmp_path / "own")
+    assert result.code == 0 and "a cache directory of its own" in result.err

@@ -9,7 +9,7 @@ import pytest
 from jcache.layout import Kind, Root, short_key
 from jcache.store.ledger import Known
 from jcache.store.store import Store
-from tests.helpers.command_line import LEGACY, Jcache, keys as keys_in
+from tests.helpers.command_line import LEGACY, Jcache
 from tests.helpers.entries import DAY, add, digits, executable, files_of, key, tree
 from tests.helpers.terminals import WIDTHS, Terminal
 
@@ -181,14 +181,3 @@ def test_prune_with_a_filter_is_about_what_matches(jcache: Jcache, native: Root,
     assert result.code == 0 and "1 pinned" in result.out and left(native) == {keys[0], keys[2]}
     assert jcache("prune", "--filter", "sise>1", "--keep-last", "0", "--root", native.path).code == 2
     assert jcache("prune", "--filter", "size>1", "--root", native.path).code == 2  # a filter alone is no criterion
-
-
-def test_what_is_not_named_is_not_counted(jcache: Jcache, cache: Path) -> None:
-    """The report speaks of the named entries alone: it does not say that none is kept where the others stay."""
-    for more in (["--dry-run"], ["--yes"]):
-        result = jcache("rm", "jit_train", *more, "--root", cache)
-        assert result.code == 0 and "1 named" in result.out and "keep" not in result.out and "Kept" not in result.out
-    assert len(keys_in(cache)) > 1
-    jcache("pin", "jit_sin", "--root", cache)
-    kept = jcache("rm", "jit_sin", "--yes", "--root", cache)
-    assert kept.code == 0 and "Kept 1 entry" in kept.out and "1 pinned" in kept.out
