@@ -61,12 +61,6 @@ def test_a_cpu_entry_names_the_cpu(cpu_entries: JaxEntries) -> None:
 
 
 @pytest.mark.jax
-def test_shapes_of_unusual_types(cpu_entries: JaxEntries) -> None:
-    """Scalars, empty arrays and less common types have XLA's names."""
-    assert inspect(cpu_entries.bytes("jit_odd_types")).output_shapes == ("bf16[2,3]", "c64[]", "u32[0,4]")
-
-
-@pytest.mark.jax
 def test_a_lambda_is_found_at_its_line(cpu_entries: JaxEntries) -> None:
     """A lambda, whose name JAX rewrites, is located at its own line."""
     found = inspect(cpu_entries.bytes("jit__lambda*"))
@@ -193,39 +187,6 @@ def test_an_older_gpu_body_is_known_by_its_binary(machine: int, platform: str | 
     assert (found.platform, found.module_name) == (platform, "jit_f")
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        (b"/cache/xla_gpu_per_fusion_autotune_cache_dir", "/cache"),
-        (b"rel/c/xla_gpu_per_fusion_autotune_cache_dir", "rel/c"),
-        (b"xla_gpu_per_fusion_autotune_cache_dir", "."),
-        (b"gs://b/c/xla_gpu_per_fusion_autotune_cache_dir", "gs://b/c"),
-        (b"/somewhere/else", None),
-        (b"", None),
-    ],
-)
-def test_the_cache_path_is_only_what_jax_made(path: bytes, expected: str | None) -> None:
-    """The cache path is the parent of the directory that JAX names; a path of the user's own is none."""
-    body = text(1, text(1, text(1, text(1, b"jit_f")))) + text(2, text(3, text(3, text(310, path))))
-    assert inspect(packed(body)).cache_path == expected
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["xla_gpu_per_fusion_autotune_cache_dir"], None),
-        (["xla_gpu_kernel_cache_file"], "xla_gpu_kernel_cache_file"),
-        (["xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file"], "all"),
-    ],
-)
-def test_which_caches_of_xla_it_was_made_with(names: list[str], expected: str | None) -> None:
-    """JAX's default of autotuning alone is not reported; a kernel cache is."""
-    numbers = {"xla_gpu_per_fusion_autotune_cache_dir": 310, "xla_gpu_kernel_cache_file": 306}
-    options = b"".join(text(number, f"/cache/{name}".encode()) for name, number in numbers.items() if name in names)
-    found = inspect(packed(text(1, text(1, text(1, text(1, b"jit_f")))) + text(2, text(3, text(3, options)))))
-    assert (found.cache_path, found.xla_caches) == ("/cache", expected)
-
-
 def test_an_unknown_body_is_no_guess() -> None:
     """A body that follows no known format leaves every field None and its format None."""
     found = inspect(packed(b"\xffsome plug-in's own bytes"))
@@ -241,13 +202,6 @@ def test_metadata_before_an_unknown_body_is_read() -> None:
     metadata = text(2, b"pjrt_ifrt") + text(7, b"jit_f") + text(5, shape)
     found = inspect(packed(varint(len(metadata)) + metadata + b"\xff\xff"))
     assert (found.module_name, found.output_shapes, found.body_format) == ("jit_f", ("f32[4]",), None)
-
-
-def test_a_type_that_is_not_known_leaves_the_shapes_unknown() -> None:
-    """One result of an unknown type makes all shapes None."""
-    specs = b"".join(text(5, text(6, b"") + text(2, number(1, kind))) for kind in (11, 77))
-    metadata = text(2, b"pjrt_ifrt") + specs
-    assert inspect(packed(varint(len(metadata)) + metadata)).output_shapes is None
 
 
 # Riegeli
