@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from jcache.errors import BadArchive, DamagedEntry, InvalidValue
+from jcache.errors import DamagedEntry
 from jcache.findings import Damage
 from jcache.layout import Kind
 from jcache.shipping.archive import ArchiveReader, open_archive
-from jcache.shipping.archive.manifest_codec import decode, encode
 from jcache.store.foreign.phasic import ADAPTER
 from jcache.store.foreign.phasic_content import fault_of
 from jcache.store.lookup import find_entry
@@ -30,7 +29,6 @@ from tests.helpers.phasic_caches import (
     TRACE,
     findings,
     make_cache,
-    manifest_of,
     open_cache,
     place,
     stream_of,
@@ -279,27 +277,6 @@ def test_leftovers_of_phasics_own_are_temporary_files(cache: Path, store: Store)
 
 
 # -- archives
-
-
-@pytest.mark.parametrize(
-    ("key", "layout"),
-    [
-        ("graph-../../../x", "phasic"),
-        ("graph-46f61fbd", "phasic"),
-        ("jit_step-" + "0" * 64, "phasic"),
-        (GRAPH, None),
-        (GRAPH, "nobody's"),
-    ],
-)
-def test_a_manifest_names_the_files_of_one_program(key: str, layout: str | None) -> None:
-    """Names that its program would not write, of no program or of another one, are refused before anything is read."""
-    item = manifest_of({GRAPH: b"{}"}).items[0]._replace(key=key)
-    text = encode(manifest_of({GRAPH: b"{}"})).replace(f'"key":"{GRAPH}"'.encode(), f'"key":"{key}"'.encode())
-    name = "null" if layout is None else f'"{layout}"'
-    with pytest.raises(BadArchive):
-        decode(text.replace(b'"layout":"phasic"', f'"layout":{name}'.encode()))
-    with pytest.raises(InvalidValue):
-        encode(manifest_of({}, items=(item,), layout=layout))
 
 
 def test_members_have_phasics_own_names() -> None:
