@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jcache.runs.report import collect
+from tests.helpers.reports import collect
 from tests.runs.test_report import START, TOOK, WRITING, counts, damaged, end, event, hit, log, refused, report, stored
 
 
