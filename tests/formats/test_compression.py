@@ -62,7 +62,7 @@ def test_an_empty_frame_with_bytes_behind_is_refused() -> None:
 
 @pytest.mark.parametrize("delta", [-99_990, -1, 1, 100, 1 << 20])
 def test_a_wrong_declared_size_is_refused(delta: int) -> None:
-    """A frame that yields more or less than it declares is damage."""
+    """A frame whose content is larger or smaller than it declares is damage."""
     data = bytearray(zstandard.ZstdCompressor().compress(b"a" * 100_000))
     assert int.from_bytes(data[5:9], "little") == 100_000
     data[5:9] = (100_000 + delta).to_bytes(4, "little")

@@ -125,7 +125,7 @@ def test_seconds_are_read_from_the_head(codec: Codec) -> None:
 
 @BOTH
 def test_seconds_of_a_too_short_head_are_unknown(codec: Codec) -> None:
-    """A head that ends before the first bytes can be known gives None."""
+    """If the head is too short to decompress four bytes, the seconds are None."""
     data = pack_executable(random.Random(3).randbytes(100), 5, codec)
     assert executable_seconds(data[:6]) is None
     assert executable_seconds(b"") is None

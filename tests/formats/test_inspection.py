@@ -51,7 +51,7 @@ def test_a_cpu_entry_tells_what_was_compiled(cpu_entries: JaxEntries) -> None:
 
 @pytest.mark.jax
 def test_a_cpu_entry_names_the_cpu(cpu_entries: JaxEntries) -> None:
-    """The CPU that was compiled for and its features are there, and nothing that belongs to a GPU."""
+    """The entry names the CPU that it was compiled for and its features, and nothing that belongs to a GPU."""
     found = inspect(cpu_entries.bytes("jit_named_step"))
     assert found.cpu_name
     assert found.cpu_features
@@ -80,7 +80,7 @@ def test_entries_older_than_the_metadata_are_read(cpu_entries: JaxEntries) -> No
 
 @pytest.mark.jax
 def test_object_code_is_not_walked(cpu_entries: JaxEntries) -> None:
-    """60 MB of object code take no more steps than a little of it."""
+    """Inspecting 60 MB of object code takes as many steps as inspecting a few bytes of it."""
     payload = unpack_executable(cpu_entries.bytes("jit_named_step")).payload
     length, start = read_varint(memoryview(payload), 0)
     body = Message(payload[start + length :])
@@ -164,7 +164,7 @@ def test_the_source_of_a_foreign_name_is_the_shared_frame() -> None:
 
 
 def test_stacks_that_share_nothing_have_no_source() -> None:
-    """Two roots and no function of the name: None, not one of the two."""
+    """If the stacks have two roots and no function has the name, the source is None, and not one of the two."""
     found = inspect(packed(cpu_body(FILES + PLACES + frames((1, 0), (4, 0)), b"jit_other")))
     assert found.source_file is None
     assert found.grammar_ok
@@ -180,7 +180,7 @@ def test_a_frame_that_names_no_file_is_a_problem() -> None:
 
 @pytest.mark.parametrize(("machine", "platform"), [(190, "cuda"), (224, "rocm"), (3, None)])
 def test_an_older_gpu_body_is_known_by_its_binary(machine: int, platform: str | None) -> None:
-    """A body without ABI version is a GPU's if its binary is an ELF for one, else its platform is None."""
+    """The platform of a body without ABI version is that of its ELF binary; without such a binary it is None."""
     elf = b"\x7fELF" + bytes(14) + machine.to_bytes(2, "little")
     body = text(1, text(1, text(1, text(1, b"jit_f"))) + text(3, b".version 8.0") + text(4, elf)) + text(2, b"")
     found = inspect(packed(body))
@@ -188,7 +188,7 @@ def test_an_older_gpu_body_is_known_by_its_binary(machine: int, platform: str | 
 
 
 def test_an_unknown_body_is_no_guess() -> None:
-    """A body that follows no known format leaves every field None and its format None."""
+    """Of a body in an unknown format, every fact is None, the format as well."""
     found = inspect(packed(b"\xffsome plug-in's own bytes"))
     assert found.body_format is None
     assert not found.grammar_ok
@@ -259,7 +259,7 @@ def test_a_riegeli_file_cut_anywhere_is_damage_or_shorter() -> None:
 
 
 def test_only_the_container_raises() -> None:
-    """Damaged compression raises, as unpacking does."""
+    """Damaged compression raises DamagedEntry, as unpacking does; damage further inside does not."""
     with pytest.raises(DamagedEntry):
         inspect(h200_entry("jit_stage")[:-1])
     with pytest.raises(DamagedEntry):

@@ -1,4 +1,4 @@
-"""Results whose types say on which mesh they lie, as those of arguments with `Explicit` axes do."""
+"""Types of results that name a mesh, as JAX gives them to functions of arguments with `Explicit` axes."""
 
 import json
 from pathlib import Path
@@ -137,7 +137,7 @@ def test_results_on_a_mesh_are_what_jax_jit_gives(
 
 @real
 def test_other_devices_of_a_mesh_have_the_trace_too(tmp_path: Path) -> None:
-    """The same mesh with its devices in another order is another executable of the same traces."""
+    """For the same mesh with its devices in another order, the same traces have other executables."""
     root, kinds = tmp_path / "root", ("Explicit", "Explicit")
     said(CALLS, root, (2, 2), kinds)
     _, outcomes, *_ = said(CALLS, root, (2, 2), kinds, "devices")
@@ -146,7 +146,7 @@ def test_other_devices_of_a_mesh_have_the_trace_too(tmp_path: Path) -> None:
 
 @real
 def test_where_a_constant_lies_is_part_of_the_key(tmp_path: Path) -> None:
-    """A constant that is divided otherwise gives results of other types, so it is another trace."""
+    """A constant that is divided in another way gives results of other types, so the key is another one."""
     outcomes = [said(CONSTANT, tmp_path, (4,), ("Explicit",), spec)[0] for spec in ("a", "", "a", "")]
     assert outcomes == ["stored", "stored", "hit", "hit"]
 
@@ -160,12 +160,12 @@ def test_where_a_constant_lies_is_part_of_the_key(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_told_of_types_is_refused_at_once(tmp_path: Path, name: str, reason: str) -> None:
-    """The first process says why, stores nothing, and promises no hit."""
+    """If jcache cannot describe a type, the first process says so, stores nothing, and promises no hit."""
     assert said(REFUSED, tmp_path, (4,), ("Explicit",), name) == [["not_stored"], False, reason]
 
 
 def test_a_trace_is_read_as_it_was_written() -> None:
-    """Types that tell of no mesh are written as three fields, as ever."""
+    """A type without a mesh is written as three fields, as before types had meshes."""
     place = Place(Axes(("a", "b"), (2, 2), ("Explicit", "Auto")), (("a", "b"), None, "a"))
     results = (Result((3,), "float32", is_weak=False), Result((4, 1, 2), "int8", is_weak=True, place=place))
     trace = Trace((0, 2), results, ["*"], ("target",))
@@ -186,7 +186,7 @@ def test_a_trace_is_read_as_it_was_written() -> None:
     ],
 )
 def test_a_trace_with_another_grammar_is_damaged(place: Any) -> None:
-    """Meshes and specs of other forms are told from good ones."""
+    """Meshes and specs that do not follow the grammar are damage."""
     trace = json.loads(Trace((), (), ["*"], ()).payload()) | {"results": [[[4], "float32", False, place]]}
     with pytest.raises(DamagedEntry):
         Trace.of(memoryview(json.dumps(trace).encode()))

@@ -279,7 +279,7 @@ print(json.dumps([told, mode]))
 
 @pytest.mark.jax
 def test_a_jax_that_chooses_its_writer_otherwise_is_left_alone(tmp_path: Path) -> None:
-    """The reason is given, and nothing is touched."""
+    """jcache returns the reason and changes nothing."""
     program = """
 from jax._src import compiler
 compiler._cache_write = lambda *args: None

@@ -56,7 +56,7 @@ def test_questions_are_answered_until_the_end(program: Callable[[str], str]) -> 
     ],
 )
 def test_a_child_that_gives_no_answer_has_died(program: Callable[[str], str], text: str, evidence: str) -> None:
-    """A crash, an exit and words that are no answer are told as the evidence."""
+    """The evidence is the signal, the exit code, or that the answer is malformed."""
     with child_of(
         sys.executable, program(f"{READY}sys.stdin.readline()\n{text}"), LIMIT_S, os.environ, doing="x"
     ) as child:
@@ -72,7 +72,7 @@ def death(child: Child) -> str:
 
 
 def test_a_child_that_fails_at_its_end_has_died(program: Callable[[str], str]) -> None:
-    """An exit code after the last answer counts as well."""
+    """A signal after the last answer counts as well."""
     failing = READY + ECHO + "os.kill(os.getpid(), signal.SIGKILL)\n"
     with child_of(sys.executable, program(failing), LIMIT_S, os.environ, doing="x") as child:
         assert child.ask("a", "said") == ["a"]

@@ -64,7 +64,7 @@ def test_nothing_is_touched(cpu_entries: JaxEntries, tmp_path: Path, monkeypatch
 
 @pytest.mark.jax
 def test_entries_of_a_gpu_are_for_elsewhere() -> None:
-    """An entry of a platform that is not here is no damaged one."""
+    """An entry for a platform that this machine lacks is not called damaged."""
     found = list(try_loading(entries(H200)))
     assert [one.outcome for one in found] == [LoadOutcome.ELSEWHERE] * 3
     assert {one.evidence for one in found} == {"it is for cuda, and JAX has cpu here"}

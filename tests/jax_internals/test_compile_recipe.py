@@ -36,7 +36,7 @@ print(json.dumps([json.loads(recipe)["devices"], [each.id for each in again], r.
 
 
 def test_what_this_machine_lacks_is_named() -> None:
-    """No recipe, one device or several that are not here: each is a sentence."""
+    """A missing recipe, a missing device and several missing devices each have a sentence."""
     program = f"""{BEGINNING}
 told = json.loads(recipe)
 absent = [json.dumps(told | {{"devices": numbers}}) for numbers in ([7], [0, 8, 9])]

@@ -42,7 +42,7 @@ print(json.dumps([inner.explain(x).reason, other.explain(x).hit, found[0]]))
 
 @pytest.mark.parametrize("rules", [[("sin", "abs"), ("cos", "abs")], [("abs", "sin"), ("abs", "cos")]])
 def test_a_lowering_rule_of_the_programs_own_is_not_overlooked(tmp_path: Path, rules: list[tuple[str, str]]) -> None:
-    """What uses a primitive that the program itself defines is traced in each process, and all else is served."""
+    """A function that uses a primitive of the program's own is traced in each process; other functions are served."""
     for names, value in zip(rules, ([1.0] * 3, [2.0] * 3), strict=True):
         for _ in range(2):
             reason, is_hit, found = run(LOWERED, tmp_path / "root", *names).value

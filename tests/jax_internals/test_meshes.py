@@ -74,7 +74,7 @@ def said(root: Path, change: str = "") -> Any:
 def test_a_mesh_is_part_of_the_key(tmp_path: Path) -> None:
     """A second process does not trace; with other axes, devices or partitions it does, and says what has changed.
 
-    So it is with what lies on no device in particular and is moved to the mesh by the function.
+    The same holds if an argument lies on no device in particular, and the function moves it to the mesh.
     """
     root = tmp_path / "root"
     nothing = f"nothing of this name is in {root}"
@@ -98,7 +98,7 @@ def test_a_mesh_is_part_of_the_key(tmp_path: Path) -> None:
     ],
 )
 def test_what_changes_a_mesh_is_a_miss(tmp_path: Path, change: str, label: str, of_both: bool) -> None:
-    """Partitions, the order of devices, the shape and the names of its axes."""
+    """Other partitions, another order of devices, and another shape or other names of axes are misses."""
     root = tmp_path / "root"
     said(root)
     found = said(root, change)
@@ -134,6 +134,6 @@ print(json.dumps([call.outcome for call in jcache.stats().traces.calls]))
     [("P('a')", "P('a', None)"), ("P('a', None)", "P('a')"), ("P()", "P(None)"), ("P(None, None)", "P()")],
 )
 def test_a_sharding_is_spelled_as_with_jax_jit(tmp_path: Path, first: str, second: str) -> None:
-    """Results tell their sharding in the words of the argument, in whichever words that of an earlier process was."""
+    """A result's sharding is written as that of the argument, however an earlier process wrote it."""
     stored, hit = (set(run(SPELLED, tmp_path / "root", spec, env=FOUR).value) for spec in (first, second))
     assert (stored, hit) == ({"stored"}, {"hit"})

@@ -18,5 +18,5 @@ assert "Node" in [cls.__name__ for cls in registry()]
 
 @pytest.mark.jax
 def test_it_is_empty_until_the_program_imports_jax() -> None:
-    """Asking imports nothing; then it has JAX's classes, and those that the program registers."""
+    """Reading the registry imports nothing; later it has JAX's classes, and those that the program registers."""
     subprocess.run([sys.executable, "-c", PROGRAM], check=True)

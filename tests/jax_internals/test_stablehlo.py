@@ -63,7 +63,7 @@ def test_an_artifact_is_the_same_program() -> None:
 
 
 def test_a_marker_has_the_signature_of_the_program_that_it_stands_for() -> None:
-    """The trace in a marker is found, an ordinary module has none, and only the operation itself is another one."""
+    """The trace in a marker is found, an ordinary module has none, and both have the same signature."""
     marker = "lambda x: s.bind_marker('the trace', [x], [jax.core.ShapedArray(x.shape, x.dtype)])[0]"
     found = said(
         f"[s.trace_of(m) for m in (lowered({marker}, x), lowered(twice, x))] + "

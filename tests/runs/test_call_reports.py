@@ -38,13 +38,13 @@ def test_sums_of_reports_that_lack_fields() -> None:
 
 
 def test_the_parts_of_the_time_saved() -> None:
-    """One part is no list of parts; a part that did not happen is not named."""
+    """A single part is not listed beside the total; a part that did not happen is not named."""
     assert saved_text(3.0, None, None) == "saved 3.00 s"
     assert saved_text(3.0, None, 1.0) == "saved 4.00 s (compiling 3.00 s, building graphs 1.00 s)"
 
 
 def test_one_and_many() -> None:
-    """The nouns follow the numbers."""
+    """One hit and one miss have the singular, everything else the plural."""
     report: dict[str, Any] = {"hits": 1, "stored": 1, "not_stored": 0, "bypassed": 1200}
     line = counts_line("traces", report, "left to jax.jit")
     assert line == "traces: 1 hit, 1 miss (stored), 0 not stored, 1,200 left to jax.jit"

@@ -10,7 +10,7 @@ from tests.runs.test_graph_report import asked, report
 
 
 def test_millions_of_calls(tmp_path: Path) -> None:
-    """Counts are exact however many calls there are; rows are kept of the first only."""
+    """Counts are exact however many calls there are; only the first thousand have a row."""
     calls = GraphCalls()
     for number in range(5000):
         calls.add(asked("stored", "f", f"n {number}"))

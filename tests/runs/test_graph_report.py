@@ -67,7 +67,7 @@ def test_a_program_of_graphs_alone(tmp_path: Path) -> None:
 
 
 def test_one_total_of_time_saved(tmp_path: Path) -> None:
-    """Seconds of compiling, tracing and building add up once, in the summary and in all reports; parts stand beside."""
+    """Seconds of compiling, tracing and building add up once, in the summary and in reports, beside their parts."""
     lines = [*hit(1, "f-1", 5, 1.0), called("hit", "f", spared=3.0), asked("hit", "g", spared=5.0)]
     found = report(tmp_path, lines, JAX)
     assert (found.saved_seconds, found.traces.saved_seconds, found.graphs.saved_seconds) == (4.0, 2.0, 4.0)

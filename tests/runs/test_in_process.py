@@ -284,7 +284,7 @@ print(json.dumps([first[0], second[0], counted(watch), len({first[1], second[1],
 
 @pytest.mark.jax
 def test_nothing_that_goes_wrong_reaches_the_program(tmp_path: Path) -> None:
-    """Events and messages of other shapes, and callbacks that raise, cost nothing but themselves."""
+    """Events and messages of unknown shapes, and callbacks that raise, are lost, and nothing else."""
     program = """
 class Evil:
     def __str__(self): raise RuntimeError("evil")

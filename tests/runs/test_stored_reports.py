@@ -27,14 +27,14 @@ def test_what_reports_and_the_ledger_know_counts_once(tmp_path: Path, known: flo
 
 @pytest.mark.parametrize("field", [{"hits": -1}, {"hits": "2"}, {"saved_seconds": "no"}, {"reasons": []}], ids=str)
 def test_odd_reports_of_a_ledger(tmp_path: Path, field: dict[str, Any]) -> None:
-    """A stored report whose graphs are no counts is none."""
+    """A stored report whose graphs are not counts is ignored."""
     one = json.loads(json.dumps(report(tmp_path, [asked("hit", "f")]).to_json()))
     odd = one | {"graphs": one["graphs"] | field}
     assert len(read_reports([json.dumps(one), json.dumps(odd), json.dumps(one | {"graphs": [1]})])) == 1
 
 
 def test_totals(tmp_path: Path) -> None:
-    """Many reports together; those of before there were traces count as none."""
+    """Traces of several reports add up; a report that is older than traces adds nothing."""
     one = trace_report(tmp_path, [called("hit", "f", spared=3.0), called("stored", "f", "new")]).to_json()
     old = {name: value for name, value in one.items() if name not in ("traces", "graphs")}
     total = totals([one, old, one, old | {"traces": None}])["traces"]

@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_instances_that_could_not_be_made_again_are_refused(name: str) -> None:
-    """State beside the fields, code in their place, classes of C or without a name: each is refused with the reason."""
+    """State beside the fields, code in their place, and classes of C or without a name are refused with the reason."""
     make, message = REFUSED[name]
     with pytest.raises(NotStorable, match=message):
         pytrees.dump(make())
@@ -134,7 +134,7 @@ def test_a_class_that_has_changed_is_no_reason_to_guess(value: object, old: byte
 
 
 def test_nothing_is_imported_for_a_class() -> None:
-    """A class of a module that exists and is not imported is not found, and the module stays so."""
+    """A class of a module that is not imported is not found, and the module is not imported."""
     module = "this"
     assert module not in sys.modules
     with pytest.raises(Unresolved, match="`this`, which has"):

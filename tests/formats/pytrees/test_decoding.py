@@ -127,7 +127,7 @@ LIES: dict[str, object] = {
 
 @pytest.mark.parametrize("name", LIES)
 def test_lies_are_damage(name: str) -> None:
-    """Lengths, offsets, types and shapes that cannot be are damage, found before anything of their size is made."""
+    """Impossible lengths, offsets, types and shapes are damage, which is found before memory of that size is taken."""
     tracemalloc.start()
     try:
         with pytest.raises(DamagedEntry, match="does not follow the grammar"):
@@ -243,7 +243,7 @@ print(pytrees.load(memoryview(bytearray(data))).shape)
 
 @given(values, st.data())
 def test_cut_and_mutated_payloads_raise_only_what_is_documented(value: object, data: st.DataObject) -> None:
-    """A payload with bytes changed, cut or inserted is read, or refused as damaged or as not to be made here."""
+    """A payload with bytes changed, cut or inserted is read, or raises DamagedEntry or Unresolved."""
     payload = stored(value)
     start = data.draw(st.integers(0, len(payload)))
     end = data.draw(st.integers(start, min(len(payload), start + 8)))

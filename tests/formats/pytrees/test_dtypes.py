@@ -77,5 +77,5 @@ def test_views_come_back_as_what_they_show(value: np.ndarray[Any, Any]) -> None:
     ids=repr,
 )  # fmt: skip
 def test_numpy_scalars_come_back(value: np.generic) -> None:
-    """A scalar of numpy comes back as that, not as Python's number or as an array."""
+    """A scalar of numpy comes back as a scalar of numpy, and not as a number of Python's or as an array."""
     assert same(again(value), value)

@@ -68,7 +68,7 @@ def test_deep_values_are_refused_and_others_load(wrap: Any) -> None:
 
 
 def test_values_that_unfold_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list of two that holds one list twice, and so on, ends in a refusal before it fills the memory."""
+    """A list that holds one list twice, which holds one list twice, and so on, is refused before it fills memory."""
     from jcache.formats.pytrees import encoding
 
     monkeypatch.setattr(encoding, "MAX_VALUES", 10_000)
@@ -100,7 +100,7 @@ def test_bytes_are_the_same_each_time() -> None:
 
 
 def test_large_arrays_are_not_copied() -> None:
-    """The pieces of a large array are views of it, and a seal of pieces is that of the whole."""
+    """The pieces of a large array are views of it, and sealing the pieces gives the same as sealing the whole."""
     value = np.arange(1 << 16)
     dumped = pytrees.dump({"a": value})
     assert any(np.shares_memory(np.asarray(piece), value) for piece in dumped.pieces if isinstance(piece, memoryview))

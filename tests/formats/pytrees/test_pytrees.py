@@ -107,7 +107,7 @@ def test_long_lists_round_trip(value: list[object]) -> None:
 
 
 def test_an_array_stays_one() -> None:
-    """An array that is mentioned twice is one array afterwards as well."""
+    """An array that a value has in two places is one array after loading, too."""
     value = np.arange(3)
     one, (other, third) = again([value, (value, value.copy())])
     assert one is other and third is not one

@@ -78,7 +78,7 @@ def test_registered_classes_may_fail() -> None:
 
 
 def test_a_class_that_turns_into_itself_is_refused() -> None:
-    """``to_dict`` that returns the instance ends in a refusal."""
+    """A ``to_dict`` that returns the instance itself is refused."""
     pytrees.register_class(Plain, to_dict=lambda plain: [plain])
     with pytest.raises(NotStorable, match="contains itself"):
         pytrees.dump(Plain(1))

@@ -28,7 +28,7 @@ _ADVICE: Final = "return arrays and plain values instead, or register its class 
 
 
 class _CannotEncode(Exception):
-    """A part of the value cannot be stored; the callers append the steps of the path to it."""
+    """A part of the value cannot be stored; each caller appends its step of the path to that part."""
 
     def __init__(self, value: object, reason: str, advice: str = _ADVICE) -> None:
         super().__init__()
