@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from jcache.admin.api import info
 from jcache.admin.census import Census, KindCensus, take_census
 from jcache.admin.neighbour_groups import Group
 from jcache.errors import CannotWrite
@@ -18,8 +17,6 @@ from jcache.formats.envelope import Codec
 from jcache.layout import Kind, Root
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.result import VerifyRequest
-from jcache.verify.verification import verify
 from tests.helpers.entries import DAY, NOW, add, digits, executable, key, tree
 
 AUTOTUNE = "xla_gpu_per_fusion_autotune_cache_dir"
@@ -240,22 +237,3 @@ def test_counting_changes_nothing(plain: Root) -> None:
     census(plain)
     assert tree(plain.path.parent) == before
     assert os.stat(plain.path).st_mtime_ns == NOW - DAY
-
-
-def test_what_lies_beside_the_executables_of_a_root_is_told(native: Root, plain: Root) -> None:
-    """JAX by itself stores in a root's directory if that is its cache directory; jcache does not look there."""
-    for root in (native, plain):
-        add(root.directory(Kind.EXECUTABLES), key(1), executable(), written_ns=NOW)
-        assert info(root.path).health.startswith("ok")
-        add(root.path, key(2), executable(), used_ns=NOW)
-        add(root.path, key(3), executable(), used_ns=NOW)
-    health = info(native.path).health
-    assert (
-        health.startswith(f"2 executables lie in {native.path} itself") and f"jcache env --root {native.path}" in health
-    )
-    assert info(plain.path).health.startswith("ok")
-    with Store(native) as store:
-        assert not verify(store, VerifyRequest(grace_ns=0)).findings
-        assert [notice for notice in store.notices if "2 executables lie in" in notice]
-    (native.directory(Kind.EXECUTABLES) / "mine-cache").touch()
-    assert info(native.path).health.startswith("'mine-cache' is no entry")

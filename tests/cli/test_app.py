@@ -1,6 +1,7 @@
 """The command line as a whole: help, imports, the table of commands."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from jcache import __version__
-from jcache.cli.app import COMMANDS
+from jcache.cli.app import _PANELS, COMMANDS
 from tests.helpers.command_line import Jcache, clean_environment
+from tests.helpers.terminals import WIDTHS, Terminal
 
 RUNS = {
     "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "explain": ["jit_train"], "prune": ["--max-size", "50k"],
@@ -71,44 +73,6 @@ def test_version_and_module(jcache: Jcache) -> None:
     assert jcache("--version").out == f"jcache {__version__}\n"
 
 
-@pytest.mark.parametrize(
-    ("shell", "line"), [("sh", "export {}={}"), ("fish", "set -gx {} '{}'"), ("powershell", "$env:{} = '{}'")]
-)
-def test_env_prints_assignments(jcache: Jcache, jax_cache: Path, shell: str, line: str) -> None:
-    """`env` prints what each shell can evaluate."""
-    lines = jcache("env", "--root", jax_cache, "--shell", shell).out.splitlines()
-    assert line.format("JAX_COMPILATION_CACHE_DIR", jax_cache) in lines
-
-
-def test_env_is_evaluated_by_a_shell(jcache: Jcache, tmp_path: Path) -> None:
-    """A root with blanks and quotes in its path survives `eval "$(jcache env)"`."""
-    root = tmp_path / "it's a root"
-    command = f'eval "$(\'{sys.executable}\' -m jcache env)"; echo "$JAX_COMPILATION_CACHE_DIR"'
-    env = clean_environment({"JCACHE_DIR": str(root)})
-    done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{root}/executables\n"
-
-
-def test_env_and_the_root_are_one(jcache: Jcache, tmp_path: Path) -> None:
-    """In a shell that has evaluated `env`, every command uses the same root as outside, from the first one on."""
-    root = tmp_path / "root"
-    inside = jcache("env", "--root", root, "--json").json["environment"]
-    assert inside["JAX_COMPILATION_CACHE_DIR"] == f"{root}/executables"
-    assert jcache("dir", env=inside).out == f"{root}\n"
-    (root / "CACHEDIR.TAG").unlink()
-    (root / "executables" / ("jit_f-" + "0" * 64 + "-cache")).write_bytes(b"x")
-    jcache("run", "-q", "--root", root, "--", "true")
-    assert (root / "CACHEDIR.TAG").exists()
-
-
-def test_dir_prints_a_bare_path(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:
-    """`dir` prints the root, or a kind's directory, whether or not it is there yet."""
-    assert jcache("dir", "--root", jax_cache).out == f"{jax_cache}\n"
-    assert jcache("dir", "executables", "--root", jax_cache).out == f"{jax_cache}\n"
-    assert jcache("dir", "traces", "--root", jax_cache).out == f"{jax_cache}/traces-v1\n"
-    assert jcache("dir", "executables", "--root", tmp_path / "none").out == f"{tmp_path}/none/executables\n"
-
-
 def test_no_colour_where_none_is_wanted(jax_cache: Path) -> None:
     """On a terminal NO_COLOR is obeyed; without it there is colour."""
     import pty
@@ -130,3 +94,31 @@ def test_no_colour_where_none_is_wanted(jax_cache: Path) -> None:
         process.wait()
         os.close(primary)
     assert b"\x1b[3" not in shown["plain"] and b"\x1b[3" in shown["coloured"]
+
+
+def test_help_is_in_groups(jcache: Jcache) -> None:
+    """Every command is in one group, in the order of the table of commands."""
+    assert [name for names in _PANELS.values() for name in names] == list(COMMANDS)
+    out = jcache("--help").out
+    places = [out.index(f"─ {panel} ─") for panel in _PANELS]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_usage_lines(jcache: Jcache, command: str) -> None:
+    """Brackets and dots stand once; the help shows no type of Python's; a cache directory is explained where needed."""
+    out = jcache(command, "--help").out
+    usage = re.sub(r"\s+", " ", out[out.index("Usage:") :]).partition("] ")[2][:60]
+    assert not re.search(r"\[\[|\.\.\.\]+\.\.\.|\{", usage), usage
+    assert "<bool>" not in out and "list[str]" not in out and "<str>" not in out
+    assert "--root" not in out or "Cache directory" in out
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("command", [[], ["ls"], ["rm"]])
+def test_help_fits_the_terminal(columns: int, command: list[str]) -> None:
+    """At every width no line is longer than the terminal, and every option and command is there."""
+    code, lines = Terminal(*command, "--help", columns=columns).finish()
+    assert code == 0 and all(len(line) <= columns for line in lines)
+    text = "\n".join(lines)
+    assert all(word in text for word in (["--filter", "--root", "--json"] if command else [*COMMANDS, *_PANELS]))

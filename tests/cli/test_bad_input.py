@@ -354,26 +354,6 @@ def test_a_damaged_ledger_is_said_and_begun_anew(jcache: Jcache, cache: Path) ->
     assert list(ledger.parent.glob("ledger.sqlite3.damaged-*"))
 
 
-def test_a_held_lock_is_waited_for_and_given_up(jcache: Jcache, cache: Path) -> None:
-    """While another process holds JAX's lock, prune waits, says so, and gives up with exit 11."""
-    code = "import sys, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print(flush=True); input()"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", code, cache / ".lockfile"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert holder.stdout is not None
-    holder.stdout.readline()
-    before = entry_files(cache)
-    result = jcache("prune", "--max-size", "0", "--root", cache, env={"JCACHE_LOCK_TIMEOUT": "1.5s"})
-    assert result.code == 11 and "Waiting for" in result.err
-    if sys.platform == "linux":
-        assert f"process {holder.pid}" in result.err
-    assert entry_files(cache) == before
-    holder.communicate(b"\n")
-    assert jcache("prune", "--max-size", "0", "--root", cache).code == 0
-
-
 def test_a_reader_that_has_enough_is_no_failure(cache: Path) -> None:
     """`jcache ls -q | head -1` ends quietly."""
     for i in range(3000):

@@ -166,44 +166,6 @@ def test_a_hostile_tar_of_phasics_is_refused(how: str, home: Path, tmp_path: Pat
     assert result.code == 1 and not [path for path in tmp_path.joinpath("other").rglob("*") if path.is_file()]
 
 
-def test_info_without_a_root_shows_every_cache(home: Path, cache: Path, jcache: Jcache) -> None:
-    """`info` prints one line for each cache, the totals and the command that shows it; as JSON as well."""
-    shutil.copytree(cache, home / ".jax_cache")
-    (home / ".triton" / "cache").mkdir(parents=True)
-    (home / ".triton" / "cache" / "kernel.cubin").write_bytes(b"x" * 1000)
-    result = jcache("info", env=at(home))
-    assert result.code == 0 and "3 caches" in result.out
-    for command in ("jcache info --root ~/.jax_cache", "jcache info --root ~/.phasic_cache", "du -sh ~/.triton/cache"):
-        assert command in result.out
-    found = {one["layout"]: one for one in jcache("info", "--json", env=at(home)).json["caches"]}
-    assert found["triton"]["total_bytes"] == 1000 and found["phasic"]["kinds"]["graphs"]["entries"] == 2
-    assert jcache("info", "--json", env=at(home) | {"JCACHE_DIR": str(cache)}).json["root"] == str(cache)
-    every = jcache("info", "--all", "--json", env=at(home) | {"JAX_COMPILATION_CACHE_DIR": str(cache)}).json
-    assert {one["root"] for one in every["caches"]} >= {str(cache), str(home / ".phasic_cache")}
-
-
-def test_a_linked_triton_cache_is_counted_where_it_lies(home: Path, tmp_path: Path, jcache: Jcache) -> None:
-    """A link to a larger disk is followed, as `du` would not; one to another cache hides nothing of that."""
-    (tmp_path / "scratch").mkdir()
-    (tmp_path / "scratch" / "kernel.cubin").write_bytes(b"x" * 1000)
-    (home / ".triton").mkdir()
-    (home / ".triton" / "cache").symlink_to(tmp_path / "scratch")
-    found = {one["layout"]: one for one in jcache("info", "--json", env=at(home)).json["caches"]}
-    assert found["triton"]["total_bytes"] == 1000 and found["triton"]["root"] == str(tmp_path / "scratch")
-    (home / ".triton" / "cache").unlink()
-    (home / ".triton" / "cache").symlink_to(home / ".phasic_cache")
-    assert [one["layout"] for one in jcache("info", "--json", env=at(home)).json["caches"]] == ["phasic"]
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="no permission hinders root")
-def test_a_cache_that_cannot_be_read_is_shown_as_such(home: Path, jcache: Jcache) -> None:
-    """A directory that cannot be read is listed, and the message says that its content is unknown."""
-    (home / ".phasic_cache").chmod(0)
-    (one,) = jcache("info", "--json", env=at(home)).json["caches"]
-    (home / ".phasic_cache").chmod(0o755)
-    assert one["layout"] == "unknown" and "cannot be read" in one["problem"]
-
-
 # -- real phasic processes
 
 

@@ -235,25 +235,6 @@ def test_what_is_missing_is_shown_and_verified(jcache: Jcache, place: Place) -> 
     assert counts(again) == (2, 0, 0, 0) and again["stored"] == 1
 
 
-def test_links_that_go_round_are_drawn_once(jcache: Jcache, tmp_path: Path) -> None:
-    """Entries that name each other as parents, which no program writes, are shown once."""
-    from jcache.formats.envelope import Codec, seal
-    from jcache.layout import Kind
-    from jcache.store.roots import create_root
-    from tests.helpers.entries import key
-
-    root = create_root(tmp_path / "root")
-    directory = root.directory(Kind.GRAPHS)
-    directory.mkdir()
-    for mine, other in ((key(1, "mesh"), key(2, "mesh")), (key(2, "mesh"), key(1, "mesh"))):
-        about: dict[str, Any] = {"kind": "graphs", "name": "mesh", "key": mine, "parents": (other,)}
-        data = seal(b"", **about, build_seconds=0.0, created_ns=1, codec=Codec.NONE)
-        (directory / f"{mine}-cache").write_bytes(data)
-    shown = jcache("show", key(1, "mesh"), "--root", root.path)
-    assert shown.code == 0 and shown.out.count("graph mesh-") == 3 and "(see above)" in shown.out
-    assert jcache("show", key(1, "mesh"), "--root", root.path, "--json").code == 0
-
-
 def test_a_hit_is_a_use_of_all_that_serves(place: Place) -> None:
     """A hit uses the trace, its program and its executable, so that none of them looks older than the others."""
     serving = [*(place.traces[name] for name in ("step", "step.stablehlo")), place.executables["jit_step"]]

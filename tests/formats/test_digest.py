@@ -15,7 +15,7 @@ NOTHING = "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f32
 
 
 def test_it_is_blake3() -> None:
-    """The digest is BLAKE3's, with its name in front."""
+    """The digest is that of BLAKE3, after the name of the algorithm."""
     assert digest(b"abc") == ABC and digest(b"") == Hasher().digest() == NOTHING
 
 

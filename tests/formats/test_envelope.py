@@ -117,7 +117,7 @@ def test_payloads_are_aligned(name: str, payload: bytes) -> None:
 
 @pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.NONE])
 def test_a_payload_in_pieces_is_one(codec: Codec) -> None:
-    """Pieces of a payload are sealed as the whole of it would be, also those that count in other units than bytes."""
+    """Sealing pieces of a payload gives the same as sealing the whole, even if items of a piece exceed a byte."""
     pieces: list[Any] = [b"pay", memoryview(b"load").cast("H"), b""]
     assert small_envelope(pieces, codec) == small_envelope(b"payload", codec)
 
@@ -156,7 +156,7 @@ def header_json(**changes: object) -> str:
 
 
 def test_a_header_by_hand_is_accepted() -> None:
-    """A header written by hand after the module's grammar is read."""
+    """A header that somebody writes by hand, after the module's grammar, is read."""
     assert isinstance(unseal(resealed(header_json().encode())).header, EnvelopeHeader)
 
 
@@ -256,7 +256,7 @@ def test_zlib_is_no_codec_of_envelopes() -> None:
 @settings(max_examples=300)
 @given(st.data())
 def test_mutated_entries_raise_nothing_but_damage(data: st.DataObject) -> None:
-    """A real entry or envelope with bytes changed, cut or inserted is read or is DamagedEntry."""
+    """A real entry or envelope with bytes changed, cut or inserted is read or raises DamagedEntry."""
     entry = data.draw(
         st.sampled_from([h200_entry("jit_stage"), small_envelope(), pack_executable(b"x" * 99, 1, Codec.ZSTD)])
     )

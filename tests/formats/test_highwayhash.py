@@ -25,12 +25,12 @@ PUBLISHED = """
 
 @pytest.mark.parametrize(("size", "expected"), list(enumerate(PUBLISHED.split())))
 def test_published_vectors(size: int, expected: str) -> None:
-    """Every published hash comes out, so that each length of the last packet is right."""
+    """Every published hash comes out; among them is each length of the last packet."""
     assert f"{highwayhash64(bytes(range(size)), KEY):016X}" == expected
 
 
 def test_the_published_vector_of_another_key() -> None:
-    """The key counts, and bytes above 127 are no negative numbers."""
+    """Another key gives another hash, and bytes above 127 are not taken for negative numbers."""
     assert highwayhash64(bytes(range(128, 161)), (1, 2, 3, 4)) == 0x53C516CCE478CAD7
 
 

@@ -73,7 +73,7 @@ def test_repeated_numbers_are_read_packed_and_not() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, (1 << 64) - 1) | st.integers(0, 1 << 15)), max_size=6))
 def test_rows_are_the_numbers_of_messages(fields: list[tuple[int, int]]) -> None:
-    """A row has the last number of each column, 0 without one, however the message is made up."""
+    """A row has the last number of each column, and 0 for a missing one, in whatever order the fields come."""
     inner = b"".join(number(column, value) for column, value in fields)
     for more in (b"", text(2, b"x")):
         last = dict(fields)

@@ -1,4 +1,4 @@
-"""Every byte of a Riegeli file is covered by a hash, or by the value that writers put there.
+"""Every byte of a Riegeli file is covered by a hash, or has a value that the format prescribes.
 `test_inspection` tests reading.
 """
 
@@ -138,7 +138,7 @@ def test_block_headers_and_padding(chunks: list[tuple[str, int, bytes]]) -> None
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_file_is_whole_until_a_bit_flips(data: st.DataObject) -> None:
-    """Chunks of any size, kind and number of records are whole, and no longer so once any bit is flipped."""
+    """Chunks of any size, kind and number of records are whole, and damaged once any bit is flipped."""
     size = st.integers(0, 100) | st.integers(BLOCK - 200, BLOCK + 100)
     parts = st.tuples(st.sampled_from("rtmp"), size, size.map(lambda size: bytes(size % 7) + b"x" * (size - size % 7)))
     file = riegeli_file(*data.draw(st.lists(parts, max_size=4)))

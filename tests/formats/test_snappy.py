@@ -33,7 +33,7 @@ def test_snappy_elements(stream: bytes, expected: bytes) -> None:
     ],
 )  # fmt: skip
 def test_malformed_snappy_is_refused(stream: bytes) -> None:
-    """Cut streams, wrong lengths and copies from nowhere are damage."""
+    """Cut streams, wrong lengths and copies from before the beginning are damage."""
     with pytest.raises(DamagedEntry):
         decompress_snappy(memoryview(stream), limit=1 << 20)
 

@@ -2,6 +2,8 @@
 
 import io
 import random
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +24,9 @@ from jcache.store import files
 from jcache.store.ledger import Known
 from jcache.store.roots import create_root
 from jcache.store.store import Store
+from tests.helpers.command_line import Jcache, Result, clean_environment
 from tests.helpers.entries import DAY, NOW, add, key, xla_program
+from tests.helpers.waiting import LIMIT_S
 
 HERE = Machine()
 
@@ -128,3 +132,22 @@ def tar_of(files: dict[str, bytes], change: Callable[[tarfile.TarInfo], None] = 
             change(info)
             tar.addfile(info, io.BytesIO(data))
     return stream.getvalue()
+
+
+def check_clean(jcache: Jcache, root: Path) -> None:
+    """Assert that `jcache verify` finds nothing in a root, however young its files are."""
+    assert jcache("verify", "--grace", "0s", "--root", root).code == 0
+
+
+def import_bytes(archive: bytes, target: Path, *options: str) -> Result:
+    """Import an archive through the standard input."""
+    done = subprocess.run(
+        [sys.executable, "-m", "jcache", "import", "-", "--root", str(target), *options],
+        input=archive,
+        env=clean_environment(),
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr, done.stderr
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -189,7 +189,7 @@ report(step(ones))
 
 @needs_callbacks
 def test_programs_that_differ_only_in_their_callbacks_share_an_entry_and_keep_their_own(tmp_path: Path) -> None:
-    """Two functions of one signature are two programs with one executable; another number of them is another key."""
+    """Programs whose callbacks have one signature share an executable; another number of callbacks has another key."""
     program = """
 def times(*factors):
     def step(x):

@@ -1,4 +1,4 @@
-"""Tests for replaying compiled programs, each in two processes with the JAX installed: only one of them compiles."""
+"""Replays of compiled programs, each in two processes with the installed JAX: only one of them compiles."""
 
 import json
 from pathlib import Path
@@ -162,7 +162,7 @@ def test_what_cannot_be_replayed_is_told(tmp_path: Path, reason: str) -> None:
 
 
 def test_other_devices_are_another_executable(tmp_path: Path) -> None:
-    """On another device, the same program is compiled for that one, and the results lie there."""
+    """On another device, the same program is compiled for that device, and the results lie there."""
     program = """
 def step(x):
     calls.append(1)

@@ -1,4 +1,4 @@
-"""Garbage collection waits for all threads that put it off, and is afterwards as it was before the first."""
+"""Garbage collection is off while any thread pauses it, and is as before when the last pause ends."""
 
 import gc
 import os

@@ -9,7 +9,7 @@ from tests.jax_internals.test_cache_hook import said
 
 @pytest.mark.jax
 def test_events_are_heard_until_one_stops_listening(tmp_path: Path) -> None:
-    """A listener receives JAX's events, with seconds and details, until it stops, which it may do twice."""
+    """A listener receives JAX's events, with seconds and details, until it stops; stopping twice is no error."""
     program = """
 use(base)
 heard, others = [], []

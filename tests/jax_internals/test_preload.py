@@ -135,7 +135,7 @@ def test_of_another_machine(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("note", ["", "jit_step", "jit_step\n{", 'jit_step\n{"devices":[9]}', "\n", "x" * 2_000_000])
 def test_notes_that_say_nothing(tmp_path: Path, note: str) -> None:
-    """With malformed notes, the program starts warm without them."""
+    """Malformed notes are ignored, and the program starts warm all the same."""
     step(tmp_path)
     (path,) = notes(tmp_path)
     written(path, note)
@@ -163,7 +163,7 @@ def test_an_executable_that_cannot_be_loaded(tmp_path: Path, how: str) -> None:
 
 
 def test_what_lapack_needs_comes_first(tmp_path: Path) -> None:
-    """A program that calls LAPACK is loaded once that has been made callable."""
+    """LAPACK is initialised before a program that calls it is loaded."""
     program = PROGRAM.replace("jnp.tanh(x @ x) * RATE", "jnp.linalg.svd(x)[0] * RATE")
     said = [run(program, tmp_path, 2.0, 0, env=TWO_DEVICES).value for _ in range(2)]
     assert [each["outcome"] for each in said] == ["stored", "hit"] and said[1]["loaded"]

@@ -33,7 +33,7 @@ def versions_in(tree: ast.Module) -> set[tuple[int, ...]]:
 
 
 def test_no_other_module_names_a_version_of_jax() -> None:
-    """No other module compares with its own constant for a version of JAX."""
+    """No other module has a constant for a version of JAX."""
     modules = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in Path(PACKAGE).rglob("*.py")}
     assert {name for name, text in modules.items() if versions_in(ast.parse(text))} == {"jax_internals/versions.py"}
     assert versions_in(ast.parse("OLD, NEW = (0, 4, 36), (0, 11)\nif (0, 8, 1) <= version: pass")) == {

@@ -20,7 +20,7 @@ JAX_FALSE = ("n", "no", "f", "false", "off", "0")  # what `jax._src.config.bool_
 
 
 def test_identities_tell_when_runs_began() -> None:
-    """Identities sort by their beginning, and no two are the same."""
+    """Identities sort by the time when a run began, and no two are the same."""
     assert new_id(0)[:16] == "19700101T000000Z"
     assert new_id(10**18) > new_id(0) != new_id(0)
 
@@ -54,7 +54,7 @@ def test_settings_of_the_user_win(tmp_path: Path, name: str) -> None:
 
 
 def test_a_cache_directory_of_the_program_is_named_by_its_root(native: Root, plain: Root, tmp_path: Path) -> None:
-    """The command that looks after it names a root: of a jcache root's executables that root, else the directory."""
+    """The command that looks after it names the jcache root that the directory belongs to, or the directory itself."""
     for root in (native, plain):
         there = root.directory(Kind.EXECUTABLES)
         program = Program("k", "f", HIT, None, 0.1, None, str(there))

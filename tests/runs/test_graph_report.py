@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from jcache.runs.calls import GraphCalls
 from jcache.runs.log import LogReader
 from jcache.runs.report import RunReport, report_of, summary
 from jcache.runs.stored_reports import read_reports, totals
@@ -68,7 +67,7 @@ def test_a_program_of_graphs_alone(tmp_path: Path) -> None:
 
 
 def test_one_total_of_time_saved(tmp_path: Path) -> None:
-    """Seconds of compiling, tracing and building add up once, in the summary and in all reports; parts stand beside."""
+    """Seconds of compiling, tracing and building add up once, in the summary and in reports, beside their parts."""
     lines = [*hit(1, "f-1", 5, 1.0), called("hit", "f", spared=3.0), asked("hit", "g", spared=5.0)]
     found = report(tmp_path, lines, JAX)
     assert (found.saved_seconds, found.traces.saved_seconds, found.graphs.saved_seconds) == (4.0, 2.0, 4.0)
@@ -77,45 +76,6 @@ def test_one_total_of_time_saved(tmp_path: Path) -> None:
     assert "; saved 10.0 s (compiling 4.00 s, tracing 2.00 s, building graphs 4.00 s)" in text
     assert text.count("saved") == 1
     assert totals([found.to_json()] * 2)["total_saved_seconds"] == 20.0
-
-
-@pytest.mark.parametrize(("known", "total"), [(0.0, 8.0), (3.0, 8.0), (9.0, 13.0)], ids=["none", "less", "more"])
-def test_what_reports_and_the_ledger_know_counts_once(tmp_path: Path, known: float, total: float) -> None:
-    """Graphs that only the ledger knows count as well, graphs in both count once, and reports of older versions are
-    read.
-    """
-    lines = [*hit(1, "f-1", 5, 1.0), asked("hit", "g", spared=5.0)]
-    one = report(tmp_path, lines, JAX).to_json()
-    old = {name: value for name, value in one.items() if name not in ("graphs", "traces", "hits", "saved_seconds")}
-    assert totals([one, old | {"hits": 0, "saved_seconds": 0.0}], known)["total_saved_seconds"] == total
-    assert totals([], known)["total_saved_seconds"] == known
-
-
-def test_millions_of_calls(tmp_path: Path) -> None:
-    """Counts are exact however many calls there are; rows are kept of the first only."""
-    calls = GraphCalls()
-    for number in range(5000):
-        calls.add(asked("stored", "f", f"n {number}"))
-    assert calls.counts["stored"] == 5000 and len(calls.rows) == 1000 and calls.build_seconds == 5000.0
-
-
-@pytest.mark.parametrize(
-    "field",
-    [{"seconds": "soon"}, {"seconds": -1.0}, {"outcome": []}, {"outcome": "lost"}, {"name": None}, {"key": 3}],
-    ids=str,
-)
-def test_what_another_jcache_says_is_passed_over(tmp_path: Path, field: dict[str, Any]) -> None:
-    """A program may have another version of jcache than `jcache run`."""
-    found = report(tmp_path, [asked("hit", "f") | field, asked("hit", "f")]).graphs
-    assert found.hits == 1 and len(found.calls) == 1
-
-
-@pytest.mark.parametrize("field", [{"hits": -1}, {"hits": "2"}, {"saved_seconds": "no"}, {"reasons": []}], ids=str)
-def test_odd_reports_of_a_ledger(tmp_path: Path, field: dict[str, Any]) -> None:
-    """A stored report whose graphs are no counts is none."""
-    one = json.loads(json.dumps(report(tmp_path, [asked("hit", "f")]).to_json()))
-    odd = one | {"graphs": one["graphs"] | field}
-    assert len(read_reports([json.dumps(one), json.dumps(odd), json.dumps(one | {"graphs": [1]})])) == 1
 
 
 ODD = st.one_of(

@@ -10,7 +10,7 @@ import pytest
 
 from jcache.runs.environment import environment
 from tests.jax_internals.test_cache_hook import said
-from tests.runs.test_recorder import BASE, report, run
+from tests.runs.recorder.test_sitecustomize import BASE, report, run
 
 JAX = """
 import json, os, sys, threading, time
@@ -284,7 +284,7 @@ print(json.dumps([first[0], second[0], counted(watch), len({first[1], second[1],
 
 @pytest.mark.jax
 def test_nothing_that_goes_wrong_reaches_the_program(tmp_path: Path) -> None:
-    """Events and messages of other shapes, and callbacks that raise, cost nothing but themselves."""
+    """Events and messages of unknown shapes, and callbacks that raise, are lost, and nothing else."""
     program = """
 class Evil:
     def __str__(self): raise RuntimeError("evil")
@@ -440,25 +440,3 @@ shutil.rmtree(root.path)
 print(json.dumps([*told, flush(root, watch), root.path.exists()]))
 """
     assert said(JAX + program, tmp_path) == [False] * 7
-
-
-@pytest.mark.jax
-def test_what_nobody_records_is_lost(tmp_path: Path) -> None:
-    """Events raise nothing if the process is not recorded, or if the listener fails."""
-    program = """
-import sys
-from jcache.runs import observers
-observers.tell_damaged("k", "digest")
-assert not observers.is_recorded()
-class Finder:
-    jcache_told = 3
-    def find_spec(name, path=None, target=None): pass
-sys.meta_path.append(Finder)
-observers.add(lambda line: 1 / 0)
-heard = []
-observers.add(heard.append)
-observers.tell_not_stored("k", "full")
-(line,) = heard
-assert (line["e"], line["key"], line["reason"]) == ("not_stored", "k", "full") and observers.is_recorded()
-"""
-    run(program, BASE)

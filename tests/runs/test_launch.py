@@ -50,7 +50,7 @@ def python(code: str) -> list[str]:
 
 @pytest.mark.parametrize("code", [0, 3, 255])
 def test_exit_code_is_passed_on(code: int) -> None:
-    """The program's exit code is the outcome's."""
+    """`launch` returns the program's exit code."""
     outcome = launch(["sh", "-c", f"exit {code}"], os.environ)
     assert (outcome.exit_code, outcome.signal) == (code, None)
 
@@ -69,7 +69,7 @@ def test_environment_is_the_one_given() -> None:
 
 
 def test_unknown_command_is_127() -> None:
-    """A command that does not exist is one sentence and exit code 127."""
+    """For a command that does not exist there is one sentence and exit code 127."""
     with pytest.raises(CommandNotFound, match="no such command") as failure:
         launch(["jcache-no-such-command"], os.environ)
     assert failure.value.exit_code == 127
@@ -89,7 +89,7 @@ def test_a_directory_on_the_path_is_no_command(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("text", [None, "#!/no/such/interpreter\n", "no program\n"])
 def test_file_that_cannot_run_is_126(tmp_path: Path, text: str | None) -> None:
-    """A file without execute permission, interpreter or format is one sentence and exit code 126."""
+    """For a file that cannot be executed there is one sentence and exit code 126."""
     file = tmp_path / "program"
     file.write_text(text or "#!/bin/sh\n")
     file.chmod(0o644 if text is None else 0o755)

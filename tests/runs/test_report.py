@@ -74,39 +74,6 @@ def counts(found: RunReport) -> tuple[int, int, int, int]:
     return found.hits, found.stored, found.not_stored, found.bypassed
 
 
-def test_torn_and_foreign_lines_are_passed_over(tmp_path: Path) -> None:
-    """A line torn by SIGKILL, and anything that is not the recorder's, costs that line only."""
-    (tmp_path / "2-00.jsonl").write_bytes(b"")
-    found = report(tmp_path, *stored(1, "f-1", 0.5), tail=b'\n[1]\n\xff\n{"e":"event"}\n{"e":"log","t":1,"th":')
-    assert counts(found) == (0, 1, 0, 0)
-
-
-def test_killed_while_compiling(tmp_path: Path) -> None:
-    """A program that ended in the middle of a compilation leaves it as not stored."""
-    found = report(tmp_path, *stored(1, "f-1", 0.5)[:2])
-    assert counts(found) == (0, 0, 1, 0)
-    assert found.reasons == {"not_stored": {"its compilation failed, or the program ended meanwhile": 1}}
-
-
-def test_nested_compilations_and_threads_stay_apart(tmp_path: Path) -> None:
-    """A compilation inside another one, or beside it on another thread, takes nothing from it."""
-    outer = stored(1, "outer-1", 5.0)
-    lines = [*outer[:2], *stored(2, "inner-1", 1.0), *stored(2, "other-1", 1.0, th=2), *outer[2:]]
-    found = report(tmp_path, *lines)
-    assert counts(found) == (0, 3, 0, 0)
-    assert {program.key: program.seconds for program in found.programs} == {"outer-1": 5, "inner-1": 1, "other-1": 1}
-    assert found.compile_seconds == pytest.approx(5.1 + 1.1)
-
-
-def test_nested_spans_are_not_counted_twice(tmp_path: Path) -> None:
-    """A trace inside a trace, and a compilation inside it, count once each."""
-    trace = COMPILE + "jaxpr_trace_duration"
-    lines = [spent(2.0, trace, 1.0), *stored(3.0, "f-1", 0.5), spent(5.0, trace, 4.5), spent(6.0, trace, 0.75)]
-    found = report(tmp_path, *lines)
-    assert found.trace_seconds == pytest.approx(4.5 - 0.6 + 0.75)
-    assert found.compile_seconds == pytest.approx(0.6)
-
-
 def test_saved_seconds_are_never_negative(tmp_path: Path) -> None:
     """The time saved is the build time less the retrieval; the recorded build time counts before JAX's whole
     seconds.
@@ -116,35 +83,6 @@ def test_saved_seconds_are_never_negative(tmp_path: Path) -> None:
     assert counts(found) == (3, 0, 0, 0)
     assert found.saved_seconds == pytest.approx(0.5 + 6.5)
     assert found.retrieve_seconds == pytest.approx(1.25)
-
-
-def test_any_number_of_nested_spans(tmp_path: Path) -> None:
-    """A trace counts once, however many traces are in it."""
-    trace = COMPILE + "jaxpr_trace_duration"
-    inside = [spent(1 + n / 1000, trace, 0.0005) for n in range(50_000)]
-    found = report(tmp_path, spent(0.5, trace, 0.25), *inside, spent(60, trace, 59.25), spent(61, trace, 0.5))
-    assert found.trace_seconds == pytest.approx(0.25 + 59.25 + 0.5)
-
-
-@pytest.mark.parametrize(
-    ("lines", "reason"),
-    [
-        ([*stored(1, "f-1", 1)[:3], log(2, WRITING, "f", "f-1", present=True), event(2, "cache_misses")],
-         "an entry with this key was there already"),
-        ([*stored(1, "f-1", 1)[:2], log(2, "Not writing persistent cache entry since process_id != 0")],
-         "only process 0 writes"),
-        ([*stored(1, "f-1", 1)[:5], log(2, "Cache value for key 'f-1' of size 9 bytes exceeds the maximum cache size")],
-         "larger than the cache may grow"),
-        ([*stored(1, "f-1", 1)[:5], refused(2, "f-1", "full")], "full"),
-        ([*stored(1, "f-1", 1)[:2], refused(2, "f-1", "full")], "full"),
-        (stored(1, "f-1", 1)[:2], "its compilation failed, or JAX gave no reason"),
-    ],
-)  # fmt: skip
-def test_reasons(tmp_path: Path, lines: list[dict[str, Any]], reason: str) -> None:
-    """Each way of not storing a program has its own reason."""
-    found = report(tmp_path, *lines, end(3, 2))
-    assert counts(found) == (0, 0, 1, 0)
-    assert found.reasons == {"not_stored": {reason: 1}}
 
 
 def test_copy_that_is_not_stored(tmp_path: Path) -> None:
@@ -162,23 +100,6 @@ def test_damaged_entry_that_is_replaced(tmp_path: Path) -> None:
     found = report(tmp_path, first[0], damage[0], *first[1:], second[0], damage[1], *second[1:])
     assert counts(found) == (1, 1, 0, 0)
     assert found.reasons == {"stored": {"the entry was damaged: digest": 1}}
-
-
-@pytest.mark.parametrize("announced", [False, True], ids=["jax 0.10", "jax 0.4.31"])
-def test_key_that_cannot_be_made(tmp_path: Path, announced: bool) -> None:
-    """Without a key there is no look-up: the program is a bypass, even if an old JAX announces a request first."""
-    message = log(1, "compile_or_get_cached: unable to generate cache key, skipping the cache: %s", "BOOM")
-    found = report(tmp_path, *[event(1, "compile_requests_use_cache")] * announced, message, end(2, 1))
-    assert counts(found) == (0, 0, 0, 1)
-    assert found.reasons == {"bypassed": {"no key could be made: BOOM": 1}}
-
-
-def test_messages_that_jax_no_longer_writes(tmp_path: Path) -> None:
-    """JAX's events alone give the right counts; keys and reasons are then unknown."""
-    lines = [line for part in (hit(1, "f-1", 0, 0.1), stored(2, "g-1", 1)) for line in part if line["e"] != "log"]
-    found = report(tmp_path, *lines, log(5, TOOK, "other arguments"))
-    assert counts(found) == (1, 1, 0, 0)
-    assert {program.key for program in found.programs} == {None}
 
 
 def test_report_as_json(tmp_path: Path) -> None:
@@ -218,14 +139,3 @@ def test_program_without_jax(tmp_path: Path) -> None:
     found = collect(tmp_path, run_id="r", command=["ls"], started_ns=0, seconds=0.0, exit_code=0)
     assert (counts(found), found.processes, found.jax_version) == ((0, 0, 0, 0), 0, None)
     assert summary(found) == f"jcache: {NO_PROGRAM_SEEN}."
-
-
-def test_damage_that_is_raised_is_the_reason(tmp_path: Path) -> None:
-    """Under jax_raise_persistent_cache_errors, damage ends the request: it is the reason why nothing was stored."""
-    for number, last in enumerate(([], [end(2.0, 0.1)])):
-        log_dir = tmp_path / str(number)
-        log_dir.mkdir()
-        lines = [START, event(1.0, "compile_requests_use_cache"), damaged(1.0, "jit_f-1", "changed"), *last]
-        (log_dir / "1-a.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        found = collect(log_dir, run_id="r", command=["x"], started_ns=0, seconds=0.0, exit_code=1)
-        assert found.reasons == {"not_stored": {"the entry was damaged: changed": 1}}

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from jcache.runs.report import RunReport, summary
-from jcache.runs.stored_reports import totals
-from jcache.runs.trace_report import trace_lines
 from tests.helpers.reports import collect
 
 START = {"e": "start", "jax": "0.10.2", "jaxlib": "0.10.2", "cache": "used"}
@@ -92,25 +90,3 @@ def test_the_summary(tmp_path: Path) -> None:
     ]
     assert text.splitlines()[-1] == "    and 2 more reasons (--json lists them)"
     assert "traces" not in summary(report(tmp_path, []))
-
-
-def test_long_reasons_are_cut(tmp_path: Path) -> None:
-    """A line for people shows only the beginning of long reasons and digests; reasons of the same digest stay
-    distinct.
-    """
-    cut = summary(report(tmp_path, [called("stored", "f", f"b * {'0123456789abcdef' * 4}"[:28] + " is gone")]))
-    assert cut.splitlines()[-1] == "    1 traced anew: f: b * 01234567… is gone"
-    lines = [called("stored", "f", f"{number} {'x' * 1000}") for number in range(9)]
-    text = summary(report(tmp_path, lines)).splitlines()
-    assert (
-        text[3] == f"    1 traced anew: f: 0 {'x' * 235}…" and text[-1] == "    and 1 more reason (--json lists them)"
-    )
-
-
-def test_totals(tmp_path: Path) -> None:
-    """Many reports together; those of before there were traces count as none."""
-    one = report(tmp_path, [called("hit", "f", spared=3.0), called("stored", "f", "new")]).to_json()
-    old = {name: value for name, value in one.items() if name not in ("traces", "graphs")}
-    total = totals([one, old, one, old | {"traces": None}])["traces"]
-    assert (total["hits"], total["saved_seconds"], total["reasons"]) == (2, 4.0, {"stored": {"f: new": 2}})
-    assert trace_lines(totals([])["traces"]) == []

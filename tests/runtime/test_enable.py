@@ -1,9 +1,7 @@
 """`jcache.enable()`, tested in separate processes with the installed JAX."""
 
 import json
-import os
 import shutil
-import socket
 import subprocess
 import sys
 from contextlib import closing
@@ -20,7 +18,7 @@ from jcache.store.store import Store
 from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.command_line import PROGRAM, run_jax
-from tests.helpers.entries import files_of, mounted_read_only, tree
+from tests.helpers.entries import files_of
 from tests.helpers.jax_programs import environment, run
 from tests.helpers.waiting import LIMIT_S
 
@@ -152,23 +150,6 @@ def test_the_environment_names_the_root(tmp_path: Path) -> None:
 # -- taking effect, or not
 
 
-def test_too_late_is_told(tmp_path: Path) -> None:
-    """If JAX has used another directory, a warning says so, and later programs are stored in the root."""
-    program = """
-import jax
-jax.config.update("jax_compilation_cache_dir", sys.argv[1])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-compute(5)
-enabled = enable(sys.argv[2])
-compute(6)
-show(enabled.warnings, counts())
-"""
-    (warning, overridden), counts = said(program, tmp_path / "theirs", tmp_path / "ours")
-    assert str(tmp_path / "theirs") in warning and "before the first computation" in warning
-    assert "The program has set jax_compilation_cache_dir" in overridden
-    assert counts[1] == len(executables(tmp_path / "ours")) > 0
-
-
 def test_a_computation_without_any_cache_is_only_noted(tmp_path: Path) -> None:
     """JAX alone would never look at a directory that is set this late; with jcache all that follows is cached."""
     program = """
@@ -223,66 +204,6 @@ def test_the_same_values_in_the_environment_are_no_override(tmp_path: Path) -> N
     assert said(program, tmp_path, **json.loads(env.stdout)["environment"]) == [[]]
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_place_that_is_no_cache_is_left_alone(strict: bool, tmp_path: Path) -> None:
-    """A directory with foreign files, or a remote address, causes a warning; JAX stays unchanged, and the
-    program runs.
-    """
-    (tmp_path / "thesis.tex").write_text("not ours")
-    program = """
-import jax
-before = dict(jax.config.values)
-told = []
-for place in sys.argv[2:]:
-    if sys.argv[1] == "True":
-        try:
-            jcache.enable(place, strict=True)
-        except jcache.NotInEffect as error:
-            told.append(str(error))
-    else:
-        enabled = enable(place)
-        assert enabled.root is None and enabled.store == "none"
-        told += enabled.warnings
-assert dict(jax.config.values) == before
-show(compute(), told)
-"""
-    result, told = said(program, strict, tmp_path, "gs://bucket/cache")
-    assert result == [3, 3, 3]
-    assert "neither a jcache root nor" in told[0] and "remote address" in told[1]
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-@pytest.mark.parametrize("by", ["environment", "program"])
-def test_a_remote_address_that_jax_has_is_left_to_jax(by: str, tmp_path: Path) -> None:
-    """A remote address from the environment or the program is left to JAX, and no directory of that name is made."""
-    program = """
-import os
-import jax
-if sys.argv[1] == "program":
-    jax.config.update("jax_compilation_cache_dir", "gs://bucket/x")
-os.chdir(sys.argv[2])
-enabled = enable()
-show(enabled.root, enabled.warnings, jax.config.jax_compilation_cache_dir, os.listdir("."))
-"""
-    variables: Any = {"JAX_COMPILATION_CACHE_DIR": "gs://bucket/x"} if by == "environment" else {}
-    ((root, (warning,), directory, there),) = [said(program, by, tmp_path, **variables)]
-    assert (root, directory, there) == (None, "gs://bucket/x", []) and "remote address" in warning
-
-
-def test_a_root_that_cannot_be_written_still_hits(tmp_path: Path) -> None:
-    """A read-only root causes one warning; entries are hit, misses are compiled, and nothing is raised."""
-    program = "enabled = enable(sys.argv[1])\nshow(compute(int(sys.argv[2])), counts(), enabled.warnings)"
-    root = tmp_path / "root"
-    _, cold, _ = said(program, root, 2)
-    with mounted_read_only(root):
-        result, warm, (warning,) = said(program, root, 2)
-        assert (result, warm) == ([3, 3, 3], [cold[1], 0, 0, 0])
-        assert "read-only" in warning and "none is stored" in warning
-        result, missed, _ = run(PRELUDE + program, root, 7, env=QUIET).value
-        assert result == [8, 8, 8] and missed[1] == 0 < missed[2]
-    clean(root)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -324,49 +245,11 @@ show(told)
     assert len(told) == 3 and all("name the root here" in text for text in told)
 
 
-@pytest.mark.parametrize("spelled", ["{0}/root", "{0}/root/", "{0}/other/../root", "{0}/root/executables", "root"])
-def test_another_spelling_of_the_same_directory_is_no_override(spelled: str, tmp_path: Path) -> None:
-    """The root or its executables in the environment, relative or with a slash at the end, cause no warning."""
-    program = "show(enable(sys.argv[1]).warnings)"
-    name = spelled.format(tmp_path)
-    assert said(program, tmp_path / "root", cwd=tmp_path, JAX_COMPILATION_CACHE_DIR=name) == [[]]
-
-
-def test_the_directory_that_the_program_has_configured_is_the_root(tmp_path: Path) -> None:
-    """The directory that the program has configured is the root, unless an argument or $JCACHE_DIR names
-    another one.
-    """
-    program = """
-import jax
-jax.config.update("jax_compilation_cache_dir", sys.argv[1])
-enabled = enable()
-again = enable()
-show(str(enabled.directory), again is enabled, counts() if compute() else None)
-"""
-    directory, same, cold = said(program, tmp_path / "theirs")
-    assert (directory, same) == (str(tmp_path / "theirs"), True)
-    assert len(executables(tmp_path / "theirs")) == cold[1] > 0
-    assert said(program, tmp_path / "theirs", JCACHE_DIR=tmp_path / "ours")[0] == str(tmp_path / "ours" / "executables")
-
-
 def test_an_odd_bound_is_told(tmp_path: Path) -> None:
     """A bound below -1 in JAX's configuration means none to us, and does not stop the program."""
     program = "enabled = enable(sys.argv[1])\nshow(compute(), enabled.max_bytes, enabled.warnings)"
     result, bound, (warning,) = said(program, tmp_path, JAX_COMPILATION_CACHE_MAX_SIZE="-5")
     assert (result, bound) == ([3, 3, 3], None) and "-5, which is no bound" in warning
-
-
-def test_what_the_program_changes_meanwhile_is_put_right(tmp_path: Path) -> None:
-    """Enabling again is only idle as long as all is still in effect."""
-    program = """
-import jax
-first = enable(sys.argv[1])
-jax.config.update("jax_compilation_cache_dir", sys.argv[1] + "-other")
-second = enable(sys.argv[1])
-show(compute(), counts(), jax.config.jax_compilation_cache_dir)
-"""
-    _, cold, directory = said(program, tmp_path / "root")
-    assert directory == str(tmp_path / "root" / "executables") and cold[1] > 0
 
 
 @pytest.mark.parametrize(
@@ -391,48 +274,6 @@ except jcache.NotInEffect as error:
     (heard,), stored, error, left = said(program, tmp_path)
     assert f"The program has set {option} to {value}" in heard and heard.partition(": ")[2] in error
     assert stored == 0 and str(left) == value
-
-
-def test_a_bound_that_is_set_later_holds(tmp_path: Path) -> None:
-    """A bound that is set later holds from the next put on; -1 removes it."""
-    program = """
-import jax
-first = enable(sys.argv[1])
-compute(2); compute(3)
-free = len(keys())
-jax.config.update("jax_compilation_cache_max_size", max(path.stat().st_size for path in files()) + 100)
-compute(4); compute(5)
-bounded, told = len(keys()), enable(sys.argv[1]).max_bytes == jax.config.jax_compilation_cache_max_size
-jax.config.update("jax_compilation_cache_max_size", -1)
-compute(6); compute(7)
-show(first.max_bytes, free, bounded, told, len(keys()))
-"""
-    prelude = """
-def files():
-    return list((pathlib.Path(sys.argv[1]) / "executables").glob("*-cache"))
-keys = files
-import pathlib
-"""
-    first, free, bounded, told, after = said(prelude + program, tmp_path)
-    assert first is None and free >= 2 and bounded == 1 and told and after >= 3
-    clean(tmp_path)
-
-
-def test_what_another_session_has_cached_is_not_called_uncached(tmp_path: Path) -> None:
-    """A second `enable` reports no programs of the earlier session as uncached."""
-    program = """
-import jax
-compute(2)
-late = enable(sys.argv[1]).notes
-compute(3)
-again = enable(sys.argv[1], max_size="1GiB")
-compute(4)
-elsewhere = enable(sys.argv[1] + "-2")
-show(late, again.notes, again.warnings, elsewhere.warnings)
-"""
-    late, again, warned, elsewhere = said(program, tmp_path / "root")
-    assert any("not cached" in note for note in late) and not any("not cached" in note for note in again)
-    assert warned == elsewhere == []
 
 
 def test_damage_raises_where_jax_is_told_so(tmp_path: Path) -> None:
@@ -474,125 +315,7 @@ except jcache.InvalidValue as error:
     assert "JCACHE_LOCK_TIMEOUT" in text
 
 
-def test_a_jax_with_other_internals_is_configured(tmp_path: Path) -> None:
-    """If jcache does not know this JAX, it configures JAX's own cache, and a warning says so."""
-    program = """
-import jax
-from jax._src import compilation_cache
-if not hasattr(compilation_cache, "_cache_used"):
-    raise SystemExit("rename this")
-compilation_cache._renamed = compilation_cache.__dict__.pop("_cache_used")
-enabled = jcache.enable(sys.argv[1])
-compilation_cache._cache_used = False
-compute()
-show(enabled.store, enabled.warnings, counts(), type(compilation_cache._cache).__name__)
-jcache.disable()
-assert jax.config.jax_compilation_cache_dir is None
-"""
-    store, (warning,), cold, cache = run(PRELUDE + program, tmp_path, env=QUIET).value
-    assert (store, cache) == ("jax", "LRUCache") and "JAX's own cache is used" in warning
-    assert cold[1] > 0
-    assert run(PRELUDE + program, tmp_path, env=QUIET).value[2] == [cold[1], 0, 0, 0]
-    clean(tmp_path)
-
-
 # -- disabling
-
-
-@pytest.mark.smoke
-def test_disable_puts_everything_back(tmp_path: Path) -> None:
-    """After `disable`, options, functions and the cache are the original objects, unless the program has
-    replaced them.
-    """
-    program = """
-import jax
-from jax._src import cache_key, compilation_cache, compiler, monitoring
-modules = (cache_key, compilation_cache, compiler, monitoring)
-jax.config.update("jax_compilation_cache_dir", sys.argv[1])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.25)
-def state():
-    return dict(jax.config.values), *({name: id(value) for name, value in vars(m).items()} for m in modules)
-jcache.disable()
-compute(5)
-before = state()
-listeners = len(monitoring.get_event_listeners()), len(monitoring.get_event_duration_listeners())
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    for _ in range(2):
-        jcache.enable(sys.argv[2], preset="fast_compile", write="all")
-        compute(6)
-        assert state() != before
-        jcache.disable()
-        assert state() == before
-        assert listeners == (len(monitoring.get_event_listeners()), len(monitoring.get_event_duration_listeners()))
-    jcache.disable()
-    jcache.enable(sys.argv[2])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.75)
-jcache.disable()
-compute(7)
-show(jax.config.jax_persistent_cache_min_compile_time_secs, jax.config.jax_compilation_cache_dir, counts())
-"""
-    threshold, directory, _ = said(program, tmp_path / "theirs", tmp_path / "ours")
-    assert (threshold, directory) == (0.75, str(tmp_path / "theirs"))
-    clean(tmp_path / "ours")
-
-
-def test_enabling_without_arguments_changes_nothing(tmp_path: Path) -> None:
-    """`enable` without arguments keeps the settings in effect, and returns the present bound."""
-    program = """
-import jax
-first = enable(sys.argv[1], max_size="1GiB", preset="fast_compile")
-assert enable() is first and enable(strict=True) is first
-jax.config.update("jax_compilation_cache_max_size", 12345)
-again = enable()
-compute()
-jax.config.update("jax_compilation_cache_dir", sys.argv[1] + "-other")
-other = enable()
-show(first.max_bytes, again.max_bytes, again == first._replace(max_bytes=12345), str(again.root), str(other.root))
-"""
-    root = str(tmp_path / "root")
-    assert said(program, root) == [2**30, 12345, True, root, f"{root}-other"]
-    assert executables(tmp_path / "root")
-
-
-def test_enabling_elsewhere_moves_on(tmp_path: Path) -> None:
-    """Other arguments take effect without a warning; after JAX's own reset, jcache's cache is used again."""
-    program = """
-enable(sys.argv[1])
-compute(5)
-enabled = enable(sys.argv[2], max_size="1MiB")
-compute(6)
-from jax.experimental.compilation_cache import compilation_cache
-compilation_cache.reset_cache()
-compute(7)
-show(str(enabled.root), enabled.max_bytes, counts()[:2], enabled.warnings)
-"""
-    one, two = tmp_path / "one", tmp_path / "two"
-    root, bound, counts, warnings = said(program, one, two)
-    assert (root, bound, warnings) == (str(two), 2**20, [])
-    assert counts == [0, 2] and len(executables(two)) == 2 and executables(one)
-    clean(one, two)
-
-
-def test_a_program_may_point_jax_elsewhere(tmp_path: Path) -> None:
-    """Its own directory is then used, by our store as well, and enabling again comes back."""
-    program = """
-import jax
-from jax.experimental.compilation_cache import compilation_cache
-enable(sys.argv[1])
-compute(5)
-jax.config.update("jax_compilation_cache_dir", sys.argv[2])
-compilation_cache.reset_cache()
-compute(6)
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    jcache.enable(sys.argv[1])
-compute(7)
-show(counts())
-"""
-    said(program, tmp_path / "ours", tmp_path / "theirs")
-    assert len(executables(tmp_path / "ours")) == 1 + len(executables(tmp_path / "theirs"))
-    clean(tmp_path / "ours", tmp_path / "theirs")
 
 
 # -- presets
@@ -618,74 +341,6 @@ show({name: jax.config.values.get(name) for name in json.loads(sys.argv[3])}, co
 
 
 # -- several roots, several processes
-
-
-def test_read_only_roots_are_read_and_never_written(tmp_path: Path) -> None:
-    """Read-only roots serve in their order what the root lacks; with copy_on_hit, the root has it the next time."""
-    program = """
-enabled = enable(sys.argv[1], read_only=json.loads(sys.argv[2]), copy_on_hit=sys.argv[3] == "copy")
-compute(2), compute(3)
-show(counts(), [str(path) for path in enabled.read_only], enabled.warnings)
-"""
-    one, two, mine = tmp_path / "one", tmp_path / "two", tmp_path / "mine"
-    for root, number in ((one, 2), (two, 3)):
-        said(f"enable(sys.argv[1])\nshow(compute({number}))", root)
-    before = tree(one), tree(two)
-    teams = json.dumps([str(one), str(two), str(tmp_path / "absent")])
-    counts, read, (warning,) = said(program, mine, teams, "no")
-    assert counts == [2, 0, 0, 0] and read == [str(one), str(two)] and "absent" in warning
-    assert executables(mine) == set()
-    assert said(program, mine, json.dumps([str(one), str(two)]), "copy")[0] == [2, 0, 0, 0]
-    assert (tree(one), tree(two)) == before
-    assert executables(mine) == executables(one) | executables(two)
-    assert said(program, mine, "[]", "no")[0] == [2, 0, 0, 0]
-    clean(mine)
-
-
-@pytest.mark.parametrize("write", ["rank0", "all"])
-@pytest.mark.parametrize("common", [True, False], ids=["a common root", "a root each"])
-def test_the_ranks_of_a_program(write: str, common: bool, tmp_path: Path) -> None:
-    """Every rank reads; programs of all ranks, or of the first one only, are stored."""
-    program = """
-import jax
-rank = int(sys.argv[2])
-jcache.enable(sys.argv[1], write=sys.argv[3])
-jax.distributed.initialize(f"localhost:{sys.argv[4]}", num_processes=2, process_id=rank, local_device_ids=[0])
-import numpy as np
-mine = jax.device_put(np.ones(3, np.float32), jax.local_devices()[0])
-result = jax.jit(lambda x: x * (10 + rank))(mine)
-show(counts(), float(result[0]))
-"""
-    results = ranks(program, tmp_path, common=common, write=write)
-    assert results[0][0][1] > 0
-    assert (results[1][0][1] > 0) == (write == "all")
-    again = ranks(program, tmp_path, common=common, write=write)
-    assert again[0][0][1] == 0 and (again[1][0][1:3] == [0, 0]) == (write == "all")
-    clean(*{tmp_path / name for name in os.listdir(tmp_path)})
-
-
-def ranks(program: str, base: Path, *, common: bool, write: str) -> list[Any]:
-    """Return the output of the two processes of a program."""
-    port, roots = free_port(), [base / ("root" if common else f"root{rank}") for rank in range(2)]
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", PRELUDE + program, *map(str, (roots[rank], rank, write, port))],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    done = [process.communicate(timeout=120) for process in started]
-    assert [process.returncode for process in started] == [0, 0], done
-    return [json.loads(out.splitlines()[-1]) for out, _ in done]
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as listening:
-        listening.bind(("localhost", 0))
-        return int(listening.getsockname()[1])
 
 
 # -- statistics

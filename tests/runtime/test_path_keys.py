@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from jcache.jax_internals.option_bytes import without_field
-from jcache.jax_internals.path_keys import can_be_in_keys, in_keys, is_file, trying, with_path_keys
+from jcache.jax_internals.path_keys import can_be_in_keys, in_keys
 from tests.helpers.command_line import Jcache, entry_files
 from tests.helpers.jax_programs import run
 
@@ -245,46 +244,3 @@ def test_traces_need_what_is_there(tmp_path: Path) -> None:
     for _ in range(3):
         assert by_enable(2, tmp_path, "", "jit", **places).misses == 0
     assert len(entry_files(tmp_path / "cache")) == stored
-
-
-@pytest.mark.parametrize(
-    ("jax", "depend"),
-    [("0.4.35", False), ("0.4.36", True), ("0.10.2", True), ("0.10.2+cuda12", True), ("0.11", False), ("?", False)],
-)
-def test_versions(jax: str, depend: bool) -> None:
-    """The keys of jax 0.4.36 to 0.10.2 depend on the path."""
-    assert in_keys(jax) is depend
-
-
-def test_what_fails_is_a_miss(tmp_path: Path) -> None:
-    """If trying another key fails, JAX's key is used, and the next key is tried again."""
-
-    def fail(_: str) -> bool:
-        raise OSError
-
-    get = with_path_keys(lambda *_: "a-key", lambda: ["somewhere"], fail)
-    assert get("module", "devices", "options") == "a-key" and not trying.now
-    assert not is_file(str(tmp_path), "a-key")
-
-
-def message(*fields: tuple[int, bytes]) -> bytes:
-    """A protocol buffer message of fields with bytes in them, each number below 16."""
-    return b"".join(bytes([number << 3 | 2]) + length(len(content)) + content for number, content in fields)
-
-
-def length(of: int) -> bytes:
-    """The varint of a number below 16,384."""
-    return bytes([of]) if of < 128 else bytes([of & 127 | 128, of >> 7])
-
-
-def test_a_field_is_removed() -> None:
-    """Fields of all types stay as they are, and the messages around the field get their new lengths."""
-    others = b"\x08\x96\x01" + b"\x11" + b"8bytes!!" + b"\x1d" + b"four"
-    inner = others + message((4, b"x" * 60)) * 3
-    whole = message((3, message((3, inner + b"\x92\x13\x03abc"), (1, b"a"))), (2, b"last"))
-    assert without_field(whole, (3, 3, 306)) == message((3, message((3, inner), (1, b"a"))), (2, b"last"))
-    assert without_field(whole, (7,)) == whole and without_field(b"", (1, 2)) == b""
-    with pytest.raises(IndexError):
-        without_field(b"\x96", (1,))
-    with pytest.raises(ValueError, match="7"):
-        without_field(b"\x07", (1,))

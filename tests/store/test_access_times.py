@@ -15,8 +15,8 @@ from jcache.entry import Entry
 from jcache.formats.envelope import Codec
 from jcache.formats.executable import pack_executable
 from jcache.layout import Kind, Root
-from jcache.store import files, unmoved_reads
-from jcache.store.access_times import AHEAD, DAY_NS, NEVER, UNKNOWN, AccessTimes, access_times, note_moved
+from jcache.store import unmoved_reads
+from jcache.store.access_times import AHEAD, DAY_NS, NEVER, UNKNOWN, AccessTimes, access_times
 from jcache.store.eviction import plan
 from jcache.store.listing import SNAPSHOT_FROM
 from jcache.store.lookup import find_entry
@@ -27,7 +27,6 @@ from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, xla_pr
 
 KIND = Kind.EXECUTABLES
 HOUR = 3600 * SECOND
-MOVED = unmoved_reads.Moved(time.time_ns(), 0)
 OLD_NS = time.time_ns() - 60 * DAY
 PROGRAM = ("-c", "import sys, jax; f = {0}; jax.jit(f)(1.0)")
 NOBODY = 65534
@@ -407,39 +406,8 @@ def test_what_was_not_read_is_as_well_known_as_before(others: Root, command: lis
     assert {v.entry.key for v in planned.removed} == {key(0)}
 
 
-def test_what_was_moved_twice_was_used_before(others: Root) -> None:
-    """A second look, days after the first one, does not take that for a use."""
-    path = others.path / f"{key(0)}-cache"
-    for first, later in ((OLD_NS + DAY, OLD_NS + 5 * DAY), (OLD_NS + 5 * DAY, OLD_NS + 9 * DAY)):
-        unmoved_reads.note_moved_in(others.path, {path.stat().st_ino: unmoved_reads.Moved(later, first)})
-        assert note_moved(others) is None
-        os.utime(path, ns=(later, OLD_NS))
-        assert entry_of(others, 0).recency_ns == OLD_NS + DAY
-
-
-def test_many_marks_become_one(others: Root) -> None:
-    """Many records become one, for all access times until then; an existing record is not written again."""
-    path = others.path / f"{key(0)}-cache"
-    status = path.stat()
-    for count in (1, 5000):
-        unmoved_reads.note_moved_in(others.path, {status.st_ino + i: MOVED for i in range(count)})
-        assert note_moved(others) is None
-        assert len(others.moved_mark.read_text().splitlines()) == 1
-    os.utime(path, ns=(time.time_ns() - DAY, OLD_NS))
-    assert entry_of(others, 0).unknown
-
-
 def test_where_it_cannot_be_said_it_is_told(others: Root) -> None:
     """If the record cannot be written, a message at the end says what the reads did, and what to do instead."""
     done = without(DAC, "show", "--root", others.path, key(1))
     assert done.returncode == 0 and not others.state.exists(), done
     assert "belong to others" in done.stderr and "let their owner run" in done.stderr
-
-
-def test_a_program_moves_them(plain: Root) -> None:
-    """A read for a program moves the access time, as with plain JAX; a check does not."""
-    path = add(plain.path, key(1), executable(), written_ns=OLD_NS)
-    files.read(path)
-    assert path.stat().st_atime_ns == OLD_NS
-    files.read(path, as_use=True)
-    assert path.stat().st_atime_ns > OLD_NS

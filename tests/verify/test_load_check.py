@@ -2,45 +2,32 @@
 
 import itertools
 import os
-import random
 import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jcache import clock
-from jcache.formats.envelope import Codec
+from jcache.findings import Damage
 from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.jax_internals import child
-from jcache.verify.load_check import LoadOutcome, LoadResult, NoJax, try_loading
-from tests.helpers.entries import tree
-from tests.helpers.jax_entries import H200, JaxEntries, cpu_entries_fixture as cpu_entries_fixture, entries_of
+from jcache.layout import Kind, Root
+from jcache.store.ledger import Known
+from jcache.store.store import Store
+from jcache.verify.checks import Claim
+from jcache.verify.load_check import LoadOutcome, LoadResult, NoJax, check_loading, try_loading
+from tests.helpers.entries import add, digits, key
+from tests.helpers.jax_entries import (
+    JaxEntries,
+    cpu_entries_fixture as cpu_entries_fixture,
+    h200_entry,
+)
 from tests.helpers.waiting import until
-
-SEVERAL_DEVICES = """
-import os, sys
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
-import jax, jax.numpy as jnp, numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-jax.config.update("jax_compilation_cache_dir", sys.argv[1])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-
-def on_four(x): return x.sum(), x * 2
-def on_two(x): return x.sum(), x * 3
-def root(x): return jnp.linalg.cholesky(x)
-def spread(*devices):
-    return jax.device_put(np.arange(8.0), NamedSharding(Mesh(np.array(devices), "a"), PartitionSpec("a")))
-jax.jit(on_four)(spread(*jax.devices()))
-jax.jit(on_two)(spread(jax.devices()[2], jax.devices()[1]))
-jax.jit(root)(np.eye(3, dtype=np.float32))
-"""
 
 # Speaks the loader's language without JAX, and does what the names of the entries tell it to.
 PRETENDER = f"""#!{sys.executable}
@@ -64,12 +51,6 @@ for line in sys.stdin:
 if poisoned:
     os.abort()
 """
-
-
-@pytest.fixture(scope="session")
-def several_devices(tmp_path_factory: pytest.TempPathFactory) -> JaxEntries:
-    """Entries for four devices, for the devices 2 and 1, and one that calls LAPACK."""
-    return entries_of(SEVERAL_DEVICES, tmp_path_factory.mktemp("devices") / "several_devices.py")
 
 
 @pytest.fixture
@@ -108,106 +89,6 @@ def changed(source: Path, target: Path, old: bytes, new: bytes) -> Path:
 
 def verdicts(loaded: Iterable[LoadResult]) -> dict[str, LoadOutcome]:
     return {one.path.name: one.outcome for one in loaded}
-
-
-@pytest.mark.smoke
-@pytest.mark.jax
-def test_what_this_jax_wrote_loads(cpu_entries: JaxEntries) -> None:
-    """Every entry of the installed JAX loads, and the results are in the order of the entries."""
-    paths = entries(cpu_entries.directory)[::-1]
-    found = list(try_loading(paths))
-    assert [one.path for one in found] == paths
-    assert {(one.outcome, one.evidence, one.jaxlib) for one in found} == {(LoadOutcome.LOADS, "", version("jaxlib"))}
-
-
-@pytest.mark.jax
-def test_nothing_is_touched(cpu_entries: JaxEntries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the entries nor the user's cache directory change, and the working directory stays clean."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    before = tree(cpu_entries.directory)
-    assert set(verdicts(try_loading(entries(cpu_entries.directory))).values()) == {LoadOutcome.LOADS}
-    assert tree(cpu_entries.directory) == before
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.jax
-def test_entries_of_a_gpu_are_for_elsewhere() -> None:
-    """An entry of a platform that is not here is no damaged one."""
-    found = list(try_loading(entries(H200)))
-    assert [one.outcome for one in found] == [LoadOutcome.ELSEWHERE] * 3
-    assert {one.evidence for one in found} == {"it is for cuda, and JAX has cpu here"}
-
-
-@pytest.mark.jax
-def test_several_devices(several_devices: JaxEntries, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An executable for several devices loads if there are enough devices; otherwise its outcome is ELSEWHERE."""
-    paths = [several_devices.path("jit_on_four"), several_devices.path("jit_on_two")]
-    assert [(one.outcome, one.evidence) for one in try_loading(paths)] == [
-        (LoadOutcome.ELSEWHERE, "it needs cpu devices 1, 2, 3, which are not here"),
-        (LoadOutcome.ELSEWHERE, "it needs cpu devices 2, 1, which are not here"),
-    ]
-    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
-    assert {one.outcome for one in try_loading(paths)} == {LoadOutcome.LOADS}
-
-
-@pytest.mark.jax
-def test_the_users_platforms_count(cpu_entries: JaxEntries, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executables for the CPU load whatever JAX_PLATFORMS says; if a platform fails, that is the reason why
-    none loads.
-    """
-    path = cpu_entries.path("jit_odd_types")
-    monkeypatch.setenv("JAX_PLATFORMS", "nonesuch")
-    (found,) = try_loading([path])
-    assert found.outcome is LoadOutcome.ELSEWHERE
-    assert "JAX has no device here: RuntimeError: Unable to initialize backend 'nonesuch'" in found.evidence
-    monkeypatch.delenv("JAX_PLATFORMS")
-    assert verdicts(try_loading([path])) == {path.name: LoadOutcome.LOADS}
-
-
-@pytest.mark.jax
-@pytest.mark.skipif(version("jaxlib").startswith("0.4."), reason="looks for handlers when the executable runs")
-def test_what_a_program_would_have_registered(several_devices: JaxEntries, tmp_path: Path) -> None:
-    """An executable that calls a target of the program's own libraries is undamaged, but cannot load here."""
-    path = several_devices.path("jit_root")
-    assert verdicts(try_loading([path])) == {path.name: LoadOutcome.LOADS}
-    (found,) = try_loading([changed(path, tmp_path / "x-cache", b"lapack_spotrf_ffi", b"mypack_spotrf_ffi")])
-    assert found.outcome is LoadOutcome.ELSEWHERE
-    assert "No FFI handler registered for mypack_spotrf_ffi" in found.evidence
-
-
-@pytest.mark.jax
-def test_refusals_have_a_reason(cpu_entries: JaxEntries, tmp_path: Path) -> None:
-    """Refusals of the codec or of jaxlib are reported with their message; unreadable entries are ELSEWHERE."""
-    good = cpu_entries.path("jit_named_step")
-    entry = unpack_executable(good.read_bytes())
-    torn, cut, hidden, gone, zlib = (tmp_path / name for name in ("torn", "cut", "hidden", "gone", "zlib"))
-    torn.write_bytes(good.read_bytes()[:-100])
-    cut.write_bytes(pack_executable(entry.payload[:-100], entry.seconds, entry.codec))
-    hidden.mkdir()
-    zlib.write_bytes(pack_executable(entry.payload, entry.seconds, Codec.ZLIB))
-    found = list(try_loading([torn, gone, cut, hidden, zlib]))
-    refused = {"torn": LoadOutcome.REFUSED, "cut": LoadOutcome.REFUSED}
-    assert verdicts(found) == refused | {"hidden": LoadOutcome.ELSEWHERE, "zlib": LoadOutcome.LOADS}
-    assert found[0].evidence.startswith("DamagedEntry: A zstd frame cannot be read")
-    assert re.match(r"\w+RuntimeError: [A-Z_]+: ", found[1].evidence)
-    assert found[2].evidence == "it cannot be read: Is a directory"
-
-
-@pytest.mark.jax
-def test_flipped_bits_reach_xla_and_nothing_else(
-    cpu_entries: JaxEntries, tmp_path: Path, chance: random.Random
-) -> None:
-    """Whatever a flipped bit in an executable does to jaxlib, each entry gets a result, and this process survives."""
-    for number in range(40):
-        entry = unpack_executable(chance.choice(entries(cpu_entries.directory)).read_bytes())
-        payload = bytearray(entry.payload)
-        payload[chance.randrange(len(payload))] ^= 1 << chance.randrange(8)
-        (tmp_path / f"{number:02}-cache").write_bytes(pack_executable(bytes(payload), entry.seconds, entry.codec))
-    found = list(try_loading(entries(tmp_path), time_limit_s=20.0))
-    assert sorted(one.path for one in found) == entries(tmp_path)
-    assert all(one.evidence or one.outcome is LoadOutcome.LOADS for one in found)
 
 
 @pytest.mark.jax
@@ -328,3 +209,79 @@ def test_jax_stays_out_of_this_process() -> None:
     code += "print({'jax', 'jaxlib', 'numpy'} & {*sys.modules}, loads)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set() []\n"
+
+
+KIND = Kind.EXECUTABLES
+
+
+def claims(*keys: str) -> list[Claim]:
+    return [Claim(KIND, a_key) for a_key in keys]
+
+
+@pytest.mark.smoke
+@pytest.mark.jax
+def test_what_loads_here(plain: Root, cpu_entries: JaxEntries) -> None:
+    """This machine's executables load; a GPU's cannot load here, which is no damage; a changed one is not
+    called sound.
+    """
+    step, other = cpu_entries.path("jit_named_step"), f"jit_stage-{digits(1)}"
+    mine = step.name.removesuffix("-cache")
+    add(plain.path, mine, step.read_bytes())
+    add(plain.path, other, h200_entry("jit_stage"))
+    content = unpack_executable(step.read_bytes()).payload
+    add(
+        plain.path, key(3), pack_executable(content[: len(content) // 2], 1, unpack_executable(step.read_bytes()).codec)
+    )
+    seen: list[Path] = []
+
+    def watch(paths: object) -> list[Path]:
+        seen.extend(paths)  # type: ignore[arg-type]
+        return seen
+
+    with Store(plain) as store:
+        loads = check_loading(store, claims(mine, other, key(3), key(4)), progress=watch)
+    assert loads.results[mine].outcome is LoadOutcome.LOADS
+    assert loads.results[other].outcome is LoadOutcome.ELSEWHERE and loads.results[other].evidence
+    assert loads.results[key(3)].outcome is not LoadOutcome.LOADS
+    assert loads.count(LoadOutcome.LOADS) == 1 and key(4) not in loads.results
+    assert [path.name for path in seen] == [f"{a_key}-cache" for a_key in (mine, other, key(3))]
+
+
+@pytest.mark.parametrize(
+    ("loading", "writer", "damage"),
+    [
+        (LoadOutcome.LOADS, "0.9", None),
+        (LoadOutcome.ELSEWHERE, "0.9", None),
+        (LoadOutcome.REFUSED, "0.9", Damage.REFUSED),
+        (LoadOutcome.REFUSED, "0.8", None),
+        (LoadOutcome.REFUSED, None, None),
+        (LoadOutcome.CRASHED, None, Damage.CRASHES),
+        (LoadOutcome.CRASHED, "0.8", Damage.CRASHES),
+        (LoadOutcome.TIMED_OUT, None, Damage.HANGS),
+    ],
+)
+def test_what_is_damage(
+    plain: Root, monkeypatch: pytest.MonkeyPatch, loading: LoadOutcome, writer: str | None, damage: Damage | None
+) -> None:
+    """Entries that crash or hang are damaged; refused ones only if the same version of jaxlib wrote them."""
+    path = add(plain.path, key(1), b"x")
+    answer = LoadResult(path, loading, "its words", "0.9")
+    monkeypatch.setattr("jcache.verify.load_check.try_loading", lambda paths, python, progress: [answer])
+    with Store(plain) as store:
+        store.ledger.record([Known(KIND, key(1), jaxlib=writer)])
+        loads = check_loading(store, claims(key(1)))
+    assert [finding.damage for finding in loads.findings] == ([] if damage is None else [damage])
+    if loading is LoadOutcome.REFUSED and damage is None:
+        assert loads.results[key(1)].outcome is LoadOutcome.ELSEWHERE
+    for finding in loads.findings:
+        assert finding.stamp is not None and finding.path == path and "its words" in finding.evidence
+
+
+def test_only_executables_are_opened(plain: Root) -> None:
+    """Traces and graphs are passed over; without any other no process is started."""
+    add(plain.directory(Kind.TRACES), key(1), b"x")
+    others = [Claim(Kind.TRACES, key(1)), Claim(KIND, key(3))]
+    before = sys.modules.get("jax")
+    with Store(plain) as store:
+        assert check_loading(store, others).results == {}
+    assert sys.modules.get("jax") is before

@@ -11,7 +11,6 @@ from jcache.store import ledger_contents
 from jcache.store.ledger import Known
 from jcache.store.ledger_contents import Content
 from jcache.store.store import Store
-from jcache.verify.path_key_sentences import describe_portable_keys
 from jcache.verify.path_keys import (
     NONE_MISPLACED,
     MisplacedExecutables,
@@ -89,18 +88,6 @@ def test_what_the_ledger_knows(plain: Root, tmp_path: Path) -> None:
             store.ledger, [Content(digits(1), "zstd", 1, maker_text(MAKER | {"cache_path": str(leading)}))]
         )
         assert not find_misplaced(store, store.listing(Kind.EXECUTABLES)).directories
-
-
-def test_keys_that_jax_alone_does_not_look_for(plain: Root) -> None:
-    """If jcache has stored entries for a jax that hashes the path, a sentence says so without reading any entry."""
-    ways = [("seen", "0.10.2"), ("run", "0.11.0"), ("program", None), ("copy", "0.4.35"), ("import", "0.10.2")]
-    with Store(plain) as store:
-        for number, (origin, jaxlib) in enumerate([*ways, ("program", "0.10.2")]):
-            assert describe_portable_keys(store, store.listing(Kind.EXECUTABLES)) is None
-            known = Known(Kind.EXECUTABLES, key(number), digits(number), 10, origin=origin, jaxlib=jaxlib)
-            store.ledger.record([known])
-        sentence = describe_portable_keys(store, store.listing(Kind.EXECUTABLES))
-        assert sentence is not None and f"jcache run --root {plain.path}" in sentence
 
 
 @pytest.mark.parametrize("number", [0, 1, 300, 5000])

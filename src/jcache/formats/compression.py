@@ -1,8 +1,8 @@
 """Decompression with a limit: exactly one zstd frame or zlib stream, whose content is no larger than allowed.
 
-A hundred bytes can declare gigabytes of content, and really yield them. So a declared size is compared with the limit
-and with the format's highest ratio before memory is allocated. An undeclared size is counted first, unless the content
-is as small as expected. Refused bytes cost no more memory than a few pieces and a window.
+A hundred bytes can declare gigabytes of content, and can really hold them. So a declared size is compared with the
+limit and with the format's highest ratio before memory is allocated. An undeclared size is counted first, unless the
+content is as small as expected. Refused bytes cost no more memory than a few pieces and a window.
 """
 
 import threading
@@ -112,10 +112,10 @@ _thread: Final = _ThreadState()
 
 
 def _streamed_zstd(data: bytes | memoryview, limit: int) -> bytes:
-    """Decompress a frame that declares no size, or size 0; the one-shot call needs another one.
+    """Decompress a frame that declares no size, or size 0; zstandard's one-shot call needs a size above 0.
 
-    The content is first counted without keeping it. The count may be too high: zstandard 0.25's reader goes on into a
-    second frame.
+    The content is first counted without being kept. The count may be too high, since zstandard 0.25's reader goes on
+    into a second frame.
     """
     import zstandard
 
@@ -139,8 +139,8 @@ def _streamed_zstd(data: bytes | memoryview, limit: int) -> bytes:
 def decompress_zlib(data: bytes, *, limit: int) -> bytes:
     """Decompress exactly one zlib stream.
 
-    Content that is as small as expected is decompressed at once. Other content is first counted without keeping it,
-    since zlib holds its output twice at the end, and then decompressed into exactly the memory that it needs.
+    Content that is as small as expected is decompressed at once. Other content is first counted without being
+    kept, since zlib holds its output twice at the end, and then decompressed into exactly the memory that it needs.
 
     Raises:
         DamagedEntry: the bytes are not exactly one stream, or the content is larger than ``limit`` bytes.

@@ -17,11 +17,12 @@ _SET_BY_JAX: Final = frozenset({252, 268, 306, 310})  # logging, parallel LLVM, 
 
 
 class DebugOptions(NamedTuple):
-    """Facts from XLA's debug options; None where they do not tell one.
+    """Facts from XLA's debug options; None for a fact that the options do not have.
 
     Attributes:
         cache_path: the cache directory in which XLA keeps its own caches.
-        xla_caches: these caches, "all" or the name of one; None for the default, the autotune cache.
+        xla_caches: which of its caches XLA keeps there: "all" or the name of one; None for the default, the autotune
+            cache.
         numbers: the numbers of the fields as a bit set, without those that JAX sets for single entries; each release
             of XLA has its own set.
     """
@@ -46,7 +47,7 @@ def debug_options(compile_options: Message) -> DebugOptions | None:
 
 
 def xla_options(compile_options: bytes) -> int | None:
-    """Return `DebugOptions.numbers` of a CompileOptionsProto, say a jaxlib's default; None if it cannot be read."""
+    """Return `DebugOptions.numbers` of a CompileOptionsProto, for example a jaxlib's defaults; None for other bytes."""
     try:
         told = debug_options(Message(compile_options))
     except DamagedEntry:
@@ -56,7 +57,7 @@ def xla_options(compile_options: bytes) -> int | None:
 
 @lru_cache(maxsize=16)
 def _read(data: bytes | memoryview) -> DebugOptions:
-    """Read a DebugOptions proto; the answer is remembered, since the entries of one program have the same."""
+    """Read a DebugOptions proto; the result is remembered, since the entries of one program have the same options."""
     debug = Message(data)
     numbers = sum(1 << number for number in debug.numbers() - _SET_BY_JAX if number < _MAX_NUMBER)
     # JAX appends the option's name to the cache directory; any other path comes from XLA_FLAGS

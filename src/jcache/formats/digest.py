@@ -2,8 +2,8 @@
 
     digest = "blake3:" and the 64 hexadecimal digits that `b3sum FILE` prints
 
-BLAKE3 takes a third of the time of SHA-256, even where the CPU has instructions for SHA-256, and every byte that is
-shipped is hashed at both ends. Envelopes (`jcache.formats.envelope`) and signatures have other digests.
+BLAKE3 takes a third of the time of SHA-256, even on a CPU with instructions for SHA-256. Speed counts, since every byte
+that is shipped is hashed at both ends. Envelopes (`jcache.formats.envelope`) and signatures have other digests.
 """
 
 from __future__ import annotations

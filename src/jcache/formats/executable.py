@@ -20,7 +20,7 @@ from jcache.formats.compression import (
     first_bytes,
 )
 
-HEAD_BYTES: Final = 132 << 10  # always hold the seconds: a zstd block is at most 128 KiB
+HEAD_BYTES: Final = 132 << 10  # enough to read the seconds: a zstd block has at most 128 KiB
 
 _FIRST_TAG: Final = 0x0A  # field 1, length-delimited
 _MAX_COMPILATION_S: Final = 10_000_000  # 115 days
@@ -60,7 +60,7 @@ def unpack_executable(data: bytes, *, limit: int = MAX_CONTENT) -> Executable:
 
 
 def decompress_executable(data: bytes, *, limit: int) -> tuple[Codec, bytes]:
-    """Do the same as `unpack_executable`, but return seconds and executable in one: a copy may take gigabytes."""
+    """Do the same as `unpack_executable`, but return seconds and executable together: a copy may take gigabytes."""
     codec = codec_of(data)
     if codec is None:
         msg = f"An entry that starts with {data[:4].hex(' ') or 'no byte'} is neither zstd nor zlib."
@@ -73,7 +73,7 @@ def decompress_executable(data: bytes, *, limit: int) -> tuple[Codec, bytes]:
 
 
 def executable_seconds(head: bytes) -> int | None:
-    """Return the compile seconds in the first `HEAD_BYTES` of an entry, None where they hold none."""
+    """Return the compile seconds from the first `HEAD_BYTES` of an entry; None if they cannot be read."""
     first = first_bytes(head, 4)
     return int.from_bytes(first, "big") if len(first) == 4 else None
 

@@ -8,13 +8,13 @@ multiply and permute" (https://arxiv.org/abs/1612.06257), frozen in https://gith
                v1 += mul0 + packet;  mul0 ^= low half of v1 * high half of v0
                v0 += mul1;           mul1 ^= low half of v0 * high half of v1
                v0 += zipper(v1);     v1 += zipper(v0)             zipper: the 16 bytes of two lanes, reordered
-    the last = fewer bytes: their number goes into v0 and rotates v1, then they are one packet, padded
+    the last = fewer bytes: their number is added to v0 and rotates v1; they are padded to one packet
     hash     = lane 0 of v0 + v1 + mul0 + mul1, after four packets made of v0
 
-Own code, since no maintained package with wheels implements it. The speed of plain Python depends on the number of
-operations, not on their width: eight lanes lie in one integer of 72 bytes, (v0, v1) in ``state`` and (mul1, mul0) in
-``products``. A byte of zeros before each lane takes its carries, and ``bytes.translate`` with the state as its table is
-the zipper. This hashes 10 to 20 MB/s; lane by lane would hash 7 at best.
+This is jcache's own code, since no maintained package with wheels implements the hash. The speed of plain Python
+depends on the number of operations, not on their width: eight lanes lie in one integer of 72 bytes, (v0, v1) in
+``state`` and (mul1, mul0) in ``products``. A byte of zeros before each lane takes its carries, and ``bytes.translate``
+with the state as its table is the zipper. This hashes 10 to 20 MB/s; lane by lane would hash 7 at best.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from struct import Struct, iter_unpack
 from typing import Final
 
 _PACKET: Final = 32
-_PIECE_BYTES: Final = 1 << 16  # are laid out at a time, so that the data are never copied as a whole
+_PIECE_BYTES: Final = 1 << 16  # laid out at a time, so that the data are never copied as a whole
 _LOW: Final = 0xFFFFFFFF
 _FULL: Final = (1 << 64) - 1
 

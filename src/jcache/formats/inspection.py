@@ -42,7 +42,7 @@ _MAX_SPLIT_PROTO_BYTES: Final = 32 << 20  # snappy in Python decodes 20 to 150 M
 
 @dataclass(slots=True, kw_only=True)
 class Inspection:
-    """The facts in one executable entry. Missing ones are None; of several places the first that has a fact wins."""
+    """The facts in one executable entry; a missing one is None. If several places have a fact, the first one counts."""
 
     stored_bytes: int
     raw_bytes: int  # of the executable, without the codec and the four bytes of seconds
@@ -50,7 +50,7 @@ class Inspection:
     seconds: int
     module_name: str | None = None  # "jit_" and the function's name
     platform: str | None = None  # "cpu", "cuda", "rocm"
-    abi_version: dict[str, str] | None = None  # of {"toolkit": "13.0.0", "cudnn": "9.19.0", "cub": "3.2.0"}
+    abi_version: dict[str, str] | None = None  # such as {"toolkit": "13.0.0", "cudnn": "9.19.0", "cub": "3.2.0"}
     compute_capability: str | None = None  # "9.0" (cuda), "gfx942" (rocm)
     output_shapes: tuple[str, ...] | None = None  # "f32[128,10]"; global ones from jax 0.9 on, one device's before
     cpu_name: str | None = None  # LLVM's name of the CPU that was compiled for (with a GPU: the host's)
@@ -85,9 +85,7 @@ def describe_entry(root: Root, entry: Entry, data: bytes) -> dict[str, Any]:
     if entry.kind is Kind.EXECUTABLES:
         return asdict(inspect(data))
     header, payload = open_envelope(data, limit=_limit_of(data))
-    raw_bytes = header_length(data[:HEAD_BYTES]) + len(
-        payload
-    )  # most of a trace is its header, which is not compressed
+    raw_bytes = header_length(data[:HEAD_BYTES]) + len(payload)  # a header is not compressed
     return {**header._asdict(), "stored_bytes": len(data), "raw_bytes": raw_bytes}
 
 
@@ -96,8 +94,8 @@ def inspect(data: bytes, *, limit: int | None = None, hashes: bool = False) -> I
 
     Args:
         data: the stored bytes.
-        limit: how many bytes it may hold; by default 256 MiB or 100 times its size, whichever is more: executables
-            shrink to a quarter; an entry that shrinks to a hundredth was made to fill a memory.
+        limit: how many bytes it may hold; by default 256 MiB or 100 times its size, whichever is more. Executables
+            shrink to a quarter; an entry that shrinks to a hundredth was made to fill the memory.
         hashes: whether to check the hashes of a Riegeli body, at 20 MB/s, unless zlib's checksum covers it.
 
     Raises:

@@ -10,13 +10,13 @@ The grammar is https://protobuf.dev/programming-guides/encoding/ (version 3, no 
             | 4 bytes                    type 5
     varint  = 1 to 10 bytes, seven bits each, lowest first, the high bit on all but the last; below 2^64
 
-Own code, since the ``protobuf`` package is no dependency of jcache and XLA's schemas are private to XLA. A message is
-split into its fields only: the position of an embedded message is noted, and the message is read when a caller asks
-for it, so that megabytes of object code cost one number. As in protobuf itself, a field of a known number and another
-type than the schema's counts as unknown, and the last of several values of a singular field wins.
+This is jcache's own code, since the ``protobuf`` package is no dependency of jcache and XLA's schemas are private to
+XLA. A message is split into its fields only: the position of an embedded message is noted, and that message is read
+when a caller asks for it, so that megabytes of object code cost one number. As in protobuf itself, a field of a known
+number and another type than the schema's counts as unknown, and the last of several values of a singular field wins.
 
-A field of two bytes costs a hundred in memory. So the number of fields is bounded, in a message and all messages that
-are read from it together: a few compressed bytes cannot make memory or time grow without bound.
+A field that takes two bytes on the wire takes a hundred in memory. So the number of fields is bounded, in a message
+together with all messages that are read from it: a few compressed bytes cannot make memory or time grow without bound.
 """
 
 from collections.abc import Iterator
@@ -93,7 +93,7 @@ class Message:
     ) -> None:
         self._data = memoryview(data)
         self._allowance: list[int] = [max_fields] if parent is None else parent._allowance
-        self._fields: dict[int, list[int]] = {}  # of a varint the numbers, else the positions of the lengths
+        self._fields: dict[int, list[int]] = {}  # by tag: the numbers of varints, the positions of other lengths
         self._split()
 
     def _split(self) -> None:  # noqa: C901  one loop, for speed

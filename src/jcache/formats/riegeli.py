@@ -72,7 +72,7 @@ class _Chunk:
 
 
 def read_split_proto(data: memoryview, *, limit: int) -> SplitProto | None:
-    """Return the message in a Riegeli file, None where its compression or its size is not one that is read.
+    """Return the message in a Riegeli file; None if it is too large, or its compression is not supported.
 
     Raises:
         DamagedEntry: the bytes do not follow the grammar above.
@@ -101,7 +101,7 @@ def read_split_proto(data: memoryview, *, limit: int) -> SplitProto | None:
 
 
 def read_records(data: memoryview, *, limit: int) -> list[memoryview] | None:
-    """Return the records of a file, None where a chunk needs a missing decoder or the records exceed the limit.
+    """Return the records of a file; None if a chunk's compression is not supported, or the records exceed the limit.
 
     Raises:
         DamagedEntry: the bytes do not follow the grammar above.

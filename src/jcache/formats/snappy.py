@@ -5,7 +5,7 @@ The format is https://github.com/google/snappy/blob/main/format_description.txt:
     stream  = varint(size of the content) elements
     element = tag, and then the bytes of a literal, or the offset of a copy, counted back from the end of the output
 
-Own code, since Python's snappy would be a further dependency. It decodes 20 to 150 MB/s.
+This is jcache's own code, since Python's snappy would be a further dependency. It decodes 20 to 150 MB/s.
 """
 
 from jcache.errors import DamagedEntry

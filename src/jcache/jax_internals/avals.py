@@ -1,7 +1,7 @@
 """The types (avals) of a traced function's results: described in plain values, and made from these elsewhere.
 
-Where an argument lies on a mesh of devices, a type has more than shape and dtype: the mesh, and for axes of the kind
-``Explicit`` how the array is divided. It decides how JAX expresses the sharding of a result. The functions import JAX,
+If an argument lies on a mesh of devices, its type has more than shape and dtype: the mesh, and for axes of the kind
+``Explicit`` how the array is divided. JAX expresses the sharding of a result accordingly. The functions import JAX,
 so that importing this module costs nothing.
 """
 
@@ -79,7 +79,7 @@ def results_of(values: Iterable[Any], leaves: Iterable[Any]) -> tuple[Result, ..
 
 
 def abstract(results: Sequence[Result], leaves: Iterable[Any]) -> list[Any]:
-    """Return the abstract values of types from `results_of`, for leaves of the same types as there.
+    """Return the abstract values of types from `results_of`, for leaves of the types that it was given.
 
     Raises:
         NotStorable: this JAX cannot make them.
@@ -170,7 +170,7 @@ def _mesh(axes: Axes) -> Any:
 
 
 def type_of(value: Any) -> Any:
-    """Return the type of a value that is traced or can be."""
+    """Return the type of a tracer, or of a value that JAX can trace."""
     import jax
     from jax._src import core
 

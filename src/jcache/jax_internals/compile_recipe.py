@@ -31,7 +31,7 @@ class CannotCompile(Exception):
 
 
 def recipe_of(devices: Any, compile_options: Any) -> str:
-    """Return the recipe of a compilation as JSON, an empty text where it cannot be written down."""
+    """Return the recipe of a compilation as JSON; an empty text if JSON cannot describe it."""
     build = compile_options.executable_build_options
     if getattr(build, "fdo_profile", None):
         return ""

@@ -1,4 +1,4 @@
-"""The record of one compilation, and the replay that replaces one."""
+"""The record of one compilation, and the replay that takes the place of another one."""
 
 # ruff: noqa: ANN401 - JAX's internals have no stable types
 
@@ -32,7 +32,7 @@ class Compilation:
         mesh: the mesh that the program names itself, wherever its arguments lie.
         load_context: the surroundings for which its executable is loaded, see `preload`.
         reason: why the program cannot be replayed; None if it can, or has not been compiled.
-        done: whether JAX has compiled it, or begun to: other programs may run before JAX returns.
+        done: whether JAX has begun to compile it, since JAX may compile other programs before it returns.
     """
 
     kept: tuple[int, ...] = ()
@@ -52,14 +52,14 @@ class Compilation:
 
 
 class Replay:
-    """A replay that replaces a compilation in this thread.
+    """A stored program that takes the place of a compilation in this thread.
 
     Attributes:
         trace: the trace in the marker.
         executables: returns the keys in JAX's cache for a signature and a device key.
         artifact: returns the StableHLO that was compiled for a signature, None if there is none.
         targets: targets of the custom calls in the program.
-        ahead: the executable that is being loaded already, None if there is none.
+        ahead: the executable that is being loaded ahead; None if there is none.
         load_context: the surroundings for which the executable is loaded, once JAX has asked for it.
         signature, device_key: signature and device key of the program, once JAX has asked for its executable.
         compiled: the key in JAX's cache of the executable that was compiled, if one was.

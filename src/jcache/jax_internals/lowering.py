@@ -68,7 +68,7 @@ def _rules(primitive: Any) -> list[Any]:
 
 
 def _unfolded(rules: Iterable[Any]) -> list[Any]:
-    """Return rules, and the functions among the arguments of partial ones."""
+    """Return rules, and the functions among the arguments of partial rules."""
     found: list[Any] = []
     for rule in rules:
         found.append(rule)

@@ -1,7 +1,7 @@
 """The mesh of devices that a program itself names, by a constraint or a `shard_map` inside of it.
 
-It decides on which devices JAX runs a program whose arguments lie on none in particular, and how JAX expresses the
-sharding of results.
+JAX runs a program whose arguments lie on no device in particular on the devices of this mesh, and expresses the
+sharding of results by it.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ class Mesh(NamedTuple):
     Attributes:
         names: names of the axes.
         sizes: sizes of the axes.
-        devices: the numbers of the devices, place by place, along the last axis first.
+        devices: the numbers of the devices, in the order of the mesh's array with the last axis running fastest.
     """
 
     names: tuple[str, ...]
@@ -45,10 +45,10 @@ def needs_unreachable_mesh(shardings: Iterable[Any], arguments: Iterable[Any]) -
 
 
 def constrain_to_mesh(values: list[Any], mesh: Mesh | None) -> list[Any]:
-    """Constrain one of some values to the real program's mesh.
+    """Constrain one of the values to the mesh of the real program.
 
     Raises:
-        KeyError: there is no such device.
+        KeyError: a device of the mesh is not here.
     """
     if mesh is None:
         return values

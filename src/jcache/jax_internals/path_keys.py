@@ -50,12 +50,12 @@ def in_keys(version: str) -> bool:
 
 
 def in_keys_now(version: str) -> bool:
-    """Return whether its keys depend on the path with the current settings: from 0.11 on with XLA's kernel cache."""
+    """Return whether keys of this version depend on the path with the current settings, such as XLA's kernel cache."""
     return in_keys(version) or (_numbers(version) >= KEYS_WITHOUT_PATHS and KERNELS in xla_caches())
 
 
 def can_be_in_keys(version: str) -> bool:
-    """Return whether its keys depend on the path with some settings."""
+    """Return whether keys of this version depend on the path with at least one of JAX's settings."""
     return _numbers(version) >= KEYS_WITH_PATHS
 
 

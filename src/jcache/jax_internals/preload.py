@@ -4,10 +4,10 @@ Loading takes about as long as looking up the trace and lowering the marker, and
 An earlier process has noted, with the call's arguments and code, which executable the call used. If this call needs
 another one, the loaded one is dropped, and its loading leaves no event and no record.
 
-Why it stays. Preloading has to shorten the time to the first result by 10 % in at least one of five programs. Measured
-were warm processes with and without it in turn (Torax: new ones; the others: new ones, and forks of a process that had
-imported all but jcache), with jax 0.10.2, on two cores that were busy with other work all the time (load average 7 to
-18). Runs that traced are left out. Seconds by the clock are the first quartile, median and third quartile; the 95 %
+Why preloading stays: it has to shorten the time to the first result by 10 % in at least one of five programs. Warm
+processes were measured with and without it in turn (Torax: new ones; the others: new ones, and forks of a process that
+had imported all but jcache), with jax 0.10.2, on two cores that were busy with other work all the time (load average 7
+to 18). Runs that traced are left out. Seconds by the clock are the first quartile, median and third quartile; the 95 %
 interval of the ratio of the medians is a bootstrap's. CPU is the ratio of the medians of CPU time:
 
     program   with                  without               ratio               CPU    pairs   estimate

@@ -52,7 +52,7 @@ def marker() -> Any:
 
 
 def bind_witness(value: Any, when_lowered: Callable[[Any], None]) -> Any:
-    """Return the same array; the program around stays the same and reports the module to which it is lowered."""
+    """Return the same array, and have a function called with the module when JAX lowers the program around it."""
     return _witness().bind(value, when_lowered=when_lowered)
 
 
@@ -119,7 +119,7 @@ def targets_of(module: Any) -> frozenset[str]:
 
 
 def unknown_target(targets: frozenset[str]) -> str | None:
-    """Return a target for which JAX does not promise that every process has it, None if it promises all."""
+    """Return a target that JAX does not promise to have in every process; None if JAX promises all of them."""
     from jax._src.export import _export
 
     return min(targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE, default=None)

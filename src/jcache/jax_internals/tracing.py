@@ -26,7 +26,7 @@ _UNUSED_BY_TRACES: Final = (
     "jax_traceback_", "jax_tracer_error_",
 )  # fmt: skip
 _numbers: Final = count(1)
-_AGAINST_REPLAY: Final = {  # options for observing a program while it runs or is traced
+_AGAINST_REPLAY: Final = {  # options with which somebody observes a program while it runs or is traced
     "jax_disable_jit": "jit is disabled",
     "jax_debug_nans": "jax_debug_nans is on",
     "jax_debug_infs": "jax_debug_infs is on",
@@ -63,7 +63,7 @@ def retracing() -> AbstractContextManager[Any]:
 
 
 def top_level() -> Callable[[], bool]:
-    """Return JAX's function that returns whether this thread traces and transforms nothing."""
+    """Return JAX's function that returns whether this thread is neither tracing nor transforming."""
     from jax._src import core
 
     clean: Callable[[], bool] = core.trace_state_clean
@@ -157,7 +157,7 @@ def _text(value: Any) -> str:
 
 
 def types_of(values: Iterable[Any]) -> list[str]:
-    """Return shape and dtype of values that are traced or can be."""
+    """Return shape and dtype of tracers, or of values that JAX can trace."""
     avals = map(type_of, values)
     return [f"{getattr(aval, 'shape', None)}{getattr(getattr(aval, 'dtype', None), 'name', '')}" for aval in avals]
 

@@ -5,7 +5,7 @@ The recorder of `jcache run` loads this module in every program that imports JAX
 
 NEWEST_TESTED = (0, 12)  # the newest jax that jcache was tested with
 
-# with default settings: others are in `path_keys`
+# with default settings; `path_keys` knows the others
 KEYS_WITH_PATHS = (0, 4, 36)  # from here on, every key depends on the path of the cache directory
 KEYS_WITHOUT_PATHS = (0, 11)  # from here on, no key does
 

@@ -24,7 +24,7 @@ class TraceCall(NamedTuple):
             `jax.jit`).
         reason: the reason why the outcome is no better; None if there is none.
         seconds: time of the look-up for a hit, of tracing otherwise.
-        spared_seconds: for a hit, the time that tracing took when the trace was made.
+        spared_seconds: for a hit, the time that tracing took when the trace was stored.
     """
 
     name: str
@@ -69,7 +69,7 @@ class TraceCalls:
     Attributes:
         calls: all calls.
         compared: the number of stored traces that were traced again to compare, instead of being served.
-        differing: the number of these whose new trace was another program.
+        differing: the number of these traces that gave another program.
     """
 
     def __init__(self) -> None:

@@ -27,9 +27,9 @@ class GraphReport(NamedTuple):
         bypassed: number of calls that built a graph without a look-up.
         reasons: for each outcome, the number of calls by function and reason.
         build_seconds: total time of building.
-        load_seconds: total time of hits, from the call to the value.
+        load_seconds: total time of hits, each from the call until the value is returned.
         saved_seconds: the build times of the graphs that were served, less the time of serving them.
-        calls: the calls, with those of the same graph and outcome in one; at most the first 1,000.
+        calls: the calls; those of one graph and outcome are added up; at most the first 1,000.
     """
 
     hits: int = 0

@@ -108,14 +108,14 @@ def _spawn(command: Sequence[str], env: Mapping[str, str], mask: set[int] | set[
 
 
 def _is_on_path(name: str) -> bool:
-    """Return whether PATH has a file of this name: the system's error is the same for an unsearchable directory."""
+    """Return whether PATH has a file of this name; the system's error is the same for a directory without access."""
     import shutil
 
     return shutil.which(name, os.F_OK) is not None
 
 
 def _notify_end(pid: int, waiting_thread: int) -> None:
-    """Send SIGCHLD to the waiting thread at the program's end: the system may send its own to another thread."""
+    """Send SIGCHLD to the waiting thread at the program's end, since the system may send its own to another thread."""
     if hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
         with suppress(ChildProcessError):  # the other SIGCHLD arrived, and the waiting thread was faster
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -158,7 +158,7 @@ def _in_foreground() -> bool:
 
 
 def _drop_pending() -> None:
-    """Discard signals that came too late for the program: its report and its exit code are still to be delivered."""
+    """Discard signals that came too late for the program, so that they do not end jcache before its report."""
     while late := signal.sigpending() & (_FORWARDED | {signal.SIGCHLD}):
         if sys.platform == "darwin":
             signal.sigwait(late)

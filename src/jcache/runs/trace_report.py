@@ -25,7 +25,7 @@ class TraceReport(NamedTuple):
         not_stored: number of calls that looked up a trace and traced only.
         bypassed: number of calls that were left to `jax.jit`.
         compared: number of stored traces that were traced again to compare, instead of being served.
-        differing: number of these whose new trace was another program.
+        differing: number of these traces that gave another program.
         reasons: for each outcome, the number of calls by function and reason.
         seconds: total time of looking up the hits.
         saved_seconds: the time of tracing that hits saved, less the time of looking them up.

@@ -73,7 +73,7 @@ except Unresolved as error:
 
 
 def test_wide_numbers_need_the_option() -> None:
-    """An array of 64 bits comes back as that where JAX is configured so, and is never narrowed where it is not."""
+    """An array of 64 bits comes back where JAX is configured for it; elsewhere it is refused, and never narrowed."""
     same, message = run(HELPERS + WIDE).value
     assert same and "float64" in message and "`jax_enable_x64`" in message
 

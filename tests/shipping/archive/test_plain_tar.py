@@ -98,27 +98,6 @@ def test_times_are_those_of_the_files(directory: Path) -> None:
     assert {member.modified_ns for member in entries} == {NOW}
 
 
-def test_v7_tars_are_read() -> None:
-    """Headers from before POSIX have no magic, and directories are names that end in a slash."""
-
-    def block(name: bytes, size: int) -> bytes:
-        fields = name.ljust(100, b"\0") + b"0000644\0" + b"0000000\0" * 2 + b"%011o\0" % size + b"%011o\0" % 0
-        rest = fields + b" " * 8 + b"\0" * (512 - len(fields) - 8)
-        return rest[:148] + b"%06o\0 " % sum(rest) + rest[156:]
-
-    entry = key(1).encode() + b"-cache"
-    tar = block(b"cache/", 0) + block(b"cache/" + entry, 4) + b"data".ljust(512, b"\0") + bytes(1024)
-    assert read(tar) == {f"cache/{entry.decode()}": b"data"}
-
-
-def test_a_size_beyond_octal_is_read() -> None:
-    """Sizes above 8 GiB in GNU tar's form are read; the error is that the bytes are missing."""
-    info = tarfile.TarInfo(f"{key(1)}-cache")
-    info.size = 1 << 40
-    assert "truncated" in refusal(info.tobuf(tarfile.GNU_FORMAT) + b"few")
-    assert "truncated" in refusal(info.tobuf(tarfile.PAX_FORMAT) + b"few")
-
-
 def test_kinds_are_name_spaces_of_their_own() -> None:
     """A trace and an executable may share a key."""
     files = {f"{directory}{key(1)}-cache": b"data" for directory in ("", "traces-v1/", "c/graphs-v1/")}
@@ -161,68 +140,3 @@ def test_hostile_members_are_refused(hostile: tuple[tarfile.TarInfo, bytes], rea
     sound: list[tuple[str | tarfile.TarInfo, bytes]] = [("first", b""), (f"cache/{key(1)}-cache", b"data")]
     assert reason in refusal(tar_of([*sound, hostile]))
     assert reason in refusal(tar_of([*sound, hostile, ("last", b"")]))
-
-
-def test_links_and_sparse_files_of_gnu_tar_are_refused(directory: Path) -> None:
-    """Links and sparse files of the real tar are refused in both formats; its other formats are read."""
-    entry = next(directory.glob("jit_f*-cache"))
-    (directory / "hard").hardlink_to(entry)
-    tar = ["tar", "-C", str(directory), "-cf", "-"]
-    assert "hard link" in refusal(subprocess.run([*tar, "."], capture_output=True, check=True).stdout)
-    assert "hard" in read(subprocess.run([*tar, "--hard-dereference", "."], capture_output=True, check=True).stdout)
-    (directory / "hard").unlink()
-    with (directory / "holes").open("wb") as file:
-        file.truncate(1 << 20)
-    for form in ("gnu", "pax"):
-        sparse = subprocess.run([*tar, "-S", f"--format={form}", "."], capture_output=True, check=True).stdout
-        assert "sparse" in refusal(sparse)
-
-
-def records(*pairs: tuple[str, str], kind: bytes = b"x") -> bytes:
-    """A pax header, as it should not be."""
-    data = b""
-    for keyword, value in pairs:
-        rest = f" {keyword}={value}\n".encode()
-        data += str(len(rest) + 2).encode() + rest
-    info = tarfile.TarInfo("pax")
-    info.type, info.size = kind, len(data)
-    return info.tobuf(tarfile.USTAR_FORMAT) + data.ljust(512, b"\0")
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        records(("path", "first"), ("path", "second")),
-        records(("path", "../x")),
-        records(("size", "-1")),
-        records(("size", "1e3")),
-        records(("size", "9" * 30)),
-        records(("GNU.sparse.name", "x")),
-        records(("mtime", "soon")),
-        records(("path", "first")) * 2,
-        records(("path", "first"))[:512] + b"garbage".ljust(512, b"\0"),
-        records(("path", "first"))[:512] + b"999 path=x\n".ljust(512, b"\0"),
-        records(("path", "first"), kind=b"g"),
-    ],
-)
-def test_pax_headers_that_lie_are_refused(header: bytes) -> None:
-    """Two names, sizes that are none, records of a wrong length, renaming of all that follows."""
-    refusal(header + tar_of([("x", b"data")]))
-
-
-def test_every_truncation_is_refused(directory: Path) -> None:
-    """A tar that is truncated anywhere, compressed or not, is refused."""
-    tar = tar_of([(f"{key(1)}-cache", executable()), ("x" * 200, b"y" * 600)])[:-8192]
-    end = len(tar.rstrip(b"\0"))
-    for length in range(min(len(tar), (end + 511) // 512 * 512 + 1024)):
-        refusal(tar[:length])
-    for archive in (gzip.compress(tar), zstandard.compress(tar)):
-        for length in range(len(archive)):
-            refusal(archive[:length])
-
-
-def test_many_members_are_refused_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit counts every header, of directories too."""
-    monkeypatch.setattr("jcache.shipping.archive.tar_reader.MAX_MEMBERS", 50)
-    members: list[tuple[str | tarfile.TarInfo, bytes]] = [member(f"d{n}", tarfile.DIRTYPE) for n in range(60)]
-    assert "more than 50 members" in refusal(tar_of(members))

@@ -1,10 +1,7 @@
 """The versions of an interpreter's JAX, and how it compresses, are known without importing it."""
 
-import os
 import re
-import subprocess
 import sys
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +10,9 @@ import pytest
 from jcache.errors import InvalidValue
 from jcache.formats.compression import Codec
 from jcache.shipping.forecast.installation import JaxlibFacts, this_installation
-from jcache.shipping.forecast.judge import judge_root
 from jcache.shipping.forecast.machine import this_machine
-from jcache.shipping.forecast.verdict import ProgramKind
-from jcache.store.roots import open_root
-from jcache.store.store import Store
 from tests.helpers.forecasts import MACHINE
-from tests.helpers.jax_entries import JaxEntries, cpu_entries_fixture as cpu_entries_fixture
+from tests.helpers.jax_entries import cpu_entries_fixture as cpu_entries_fixture
 
 
 def test_what_a_jax_compresses_with() -> None:
@@ -28,19 +21,6 @@ def test_what_a_jax_compresses_with() -> None:
     assert newest.compression("0.7.1") == (Codec.ZSTD, "zlib")
     assert newest.compression("0.7.0") == (Codec.ZSTD, "zstandard")
     assert replace(newest, zstandard=False).compression("0.7.0") == (Codec.ZLIB, "zlib")
-
-
-@pytest.mark.jax
-def test_what_is_installed(cpu_entries: JaxEntries) -> None:
-    """Versions are those that JAX has, and an entry made here will hit where it was made."""
-    code = "import jax, jaxlib; print(jax.__version__, jaxlib.__version__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    machine = this_machine(os.environ)
-    assert f"{machine.jax} {machine.jaxlib}\n" == done.stdout
-    assert "cpu" in machine.platforms and machine.interpreter == sys.executable
-    with closing(Store(open_root(cpu_entries.directory))) as store:
-        announced = judge_root(store, machine, {})
-    assert announced.hits(ProgramKind.PLAIN) == len(announced.verdicts) > 2
 
 
 def test_another_interpreter(tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ from jcache.shipping.archive.manifest import Manifest
 from jcache.shipping.forecast.judge import judge
 from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.forecast.report import Forecast
-from jcache.shipping.importer import tar_import, target_root
+from jcache.shipping.importer import tar_import
 from jcache.shipping.importer.outcome import ImportOutcome
 from jcache.shipping.importer.tar_import import TarImportOptions, TarImportResult, import_tar
-from jcache.shipping.importer.target_root import layout_by_first_entry
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION
@@ -90,22 +89,6 @@ def test_xla(tmp_path: Path) -> None:
     directory = root.directory(Kind.EXECUTABLES)
     assert (directory / AUTOTUNE_NAME / "ab" / "some.pb").read_bytes() == b"tuned"
     assert (directory / KERNELS_NAME).read_bytes() == b"kernels"
-
-
-def test_what_stands_before_the_first_executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members are kept in memory until the layout of the root is decided, and all of them are yielded again."""
-    tar = tar_of({f"cache/{i}": b"" for i in range(9)} | FILES)
-    vacant, made = Root(tmp_path / "vacant", plain=False), create_root(tmp_path / "made")
-    for root, most, kept in ((vacant, 64 << 20, 12), (vacant, 5 << 10, 6), (made, 64 << 20, 0)):
-        monkeypatch.setattr(target_root, "_MAX_HELD_BYTES", most)
-        members = open_plain_tar(io.BytesIO(tar)).members()
-        chosen, again = layout_by_first_entry(members, root)
-        assert chosen == root and len(list(members)) == len(FILES) + 9 - kept
-        members = open_plain_tar(io.BytesIO(tar)).members()
-        chosen, again = layout_by_first_entry(members, root)
-        assert [(one.path, one.read(1 << 20)) for one in again] == [
-            *((f"cache/{i}", b"") for i in range(9)), *FILES.items(),
-        ]  # fmt: skip
 
 
 def test_garbage(tmp_path: Path) -> None:

@@ -2,10 +2,17 @@
 
 import io
 import pickle
+import pickletools
 import random
 from contextlib import suppress
 
 from jcache.store.foreign import pickle_scan
+from jcache.store.foreign.phasic import ADAPTER
+from tests.helpers.phasic_caches import (
+    DATA,
+    KINDS,
+    TRACE,
+)
 
 PIECES = [
     *(b"\x8c" + bytes([len(name)]) + name for name in (b"os", b"system", b"numpy", b"dtype")),
@@ -85,3 +92,17 @@ def test_no_name_escapes(chance: random.Random, full: bool) -> None:
             plain, looked_up = plain + 1, looked_up + bool(unpickler.names)
     print(f"{plain} of them plain, {looked_up} looked something up")
     assert plain and looked_up
+
+
+def data_of(key: str) -> bytes:
+    name = ADAPTER.file_name(KINDS[key], key)
+    assert name is not None
+    return (DATA / name).read_bytes()
+
+
+def test_opcodes_are_read_as_pickletools_reads_them() -> None:
+    """The same number of opcodes, the same names, and nothing of a real trace is strange."""
+    data = data_of(TRACE)
+    program = pickle_scan.read(data)
+    assert program.opcodes == sum(1 for _ in pickletools.genops(data)) and program.strange is None
+    assert program.protocol == 5 and len(program.names) == 6

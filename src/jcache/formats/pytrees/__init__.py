@@ -10,8 +10,8 @@ The payload of a graph's envelope, version 1:
     magic    = "jctree1\n"
     length   = 8 bytes, unsigned, big-endian: of the tree, at most 256 MiB
     tree     = JSON (UTF-8, no blanks, the order of keys kept), a node
-    blocks   = in the order in which the tree, read from left to right, mentions them; an array's starts at the next
-               multiple of 64 from the beginning of the payload, bytes start where the block before them ends
+    blocks   = in the order in which the tree, read from left to right, mentions them; the block of an array starts at
+               the next multiple of 64 from the beginning of the payload, any other where the block before it ends
 
 A node is plain JSON for None, bool, int of at most 64 bits, finite float, str without surrogates, list, and dict whose
 keys are such str (except a dict of one key that begins with "$"). For every other value it is an object of one key:
@@ -38,7 +38,7 @@ arrays are on the default device; the values that a dataclass's cached propertie
 
 The bytes cannot choose code that runs on reading. A class is looked up, by module and name, among the classes that the
 program has imported, and must still be an enumeration, namedtuple or dataclass of the same fields; its instances are
-made without calling it. Only classes that the program has given to `register_class` have their ``from_dict`` called.
+made without calling it. jcache calls ``from_dict`` only of classes that the program has given to `register_class`.
 """
 
 from importlib import import_module

@@ -77,9 +77,9 @@ class DataclassLayout(NamedTuple):
 
     Attributes:
         names: names of the fields.
-        slots: the descriptors of all slots.
-        defaults: the class's values of fields that an instance need not have.
-        forgotten: names of attributes that are not kept: values of cached properties, and T of ``Box[T](…)``.
+        slots: descriptors of all slots, by name.
+        defaults: values in the class, by the names of fields that an instance may lack.
+        forgotten: names of attributes that are not stored: values of cached properties, and the T of ``Box[T](…)``.
     """
 
     names: tuple[str, ...]

@@ -65,7 +65,7 @@ def restore(description: object, depth: int = 0) -> np.dtype[Any]:
 
     Raises:
         DamagedEntry: there is no such dtype.
-        Unresolved: the ml_dtypes at hand does not have it.
+        Unresolved: the installed ml_dtypes does not have it.
     """
     import numpy as np
 
@@ -123,7 +123,7 @@ def checked_shape(shape: object) -> tuple[int, ...]:
 def _known_ml_dtype(name: str) -> np.dtype[Any]:
     dtype = _ml_dtype(name)
     if dtype is None:
-        raise Unresolved(f"The dtype {name} is none of the ml_dtypes at hand.")
+        raise Unresolved(f"The installed ml_dtypes has no dtype {name}.")
     return dtype
 
 

@@ -17,13 +17,33 @@ from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
 from jcache.formats.pytrees.grammar import MAX_DEPTH, MAX_VALUES, PLAIN, Unsupported, are_nodes, bits_of, is_text
 from jcache.formats.pytrees.payload import MAX_TREE, Block, Dumped, join_payload
-from jcache.formats.pytrees.refusal import ADVICE, CannotEncode
 from jcache.formats.pytrees.registration import Registered, registered
 
 if TYPE_CHECKING:
     import numpy as np
 
 Node = Any
+_MAX_PATH_CHARS: Final = 100  # in a message
+_ADVICE: Final = "return arrays and plain values instead, or register its class with `jcache.register_class`"
+
+
+class _CannotEncode(Exception):
+    """A part of the value cannot be stored; each caller appends its step of the path to that part."""
+
+    def __init__(self, value: object, reason: str, advice: str = _ADVICE) -> None:
+        super().__init__()
+        self.cls = type(value)
+        self.reason = reason
+        self.advice = advice
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        path = "".join(reversed(self.path))
+        if len(path) > _MAX_PATH_CHARS:
+            path = f"{path[: _MAX_PATH_CHARS // 2]}…{path[-_MAX_PATH_CHARS // 2 :]}"
+        part = f"its part `{path}`" if path else "it"
+        name = self.cls.__qualname__ if self.cls.__module__ == "builtins" else classes.name_of(self.cls)
+        return f"The value cannot be stored: {part} is of type {name}, which {self.reason}: {self.advice}."
 
 
 def dump(value: object) -> Dumped:
@@ -35,14 +55,14 @@ def dump(value: object) -> Dumped:
     encoder = _Encoder()
     try:
         tree = json.dumps(encoder.node(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except CannotEncode as refused:
+    except _CannotEncode as refused:
         raise NotStorable(str(refused)) from refused.__cause__
     except RecursionError as error:
         raise NotStorable("The value cannot be stored: it is nested too deeply for the stack at hand.") from error
     except Exception as error:
         raise NotStorable(f"The value cannot be stored: {type(error).__name__}: {error}.") from error
     if len(tree) > MAX_TREE:
-        raise NotStorable(f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {ADVICE}.")
+        raise NotStorable(f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {_ADVICE}.")
     return Dumped(tuple(join_payload(tree, encoder.blocks)))
 
 
@@ -77,7 +97,7 @@ class _Encoder:
             return self._dataclass(value)
         if isinstance(value, tuple) and classes.is_namedtuple(cls):
             return self._namedtuple(value)
-        raise CannotEncode(value, "no codec knows")
+        raise _CannotEncode(value, "no codec knows")
 
     # -- containers
 
@@ -86,12 +106,12 @@ class _Encoder:
     ) -> list[Node]:
         """Return the nodes of the items in a container; ``step`` names the path to an item, for messages."""
         if id(container) in self._open:
-            raise CannotEncode(container, "contains itself", "return a value without cycles")
+            raise _CannotEncode(container, "contains itself", "return a value without cycles")
         if len(self._open) >= MAX_DEPTH:
-            raise CannotEncode(container, f"is nested more than {MAX_DEPTH} levels deep", "flatten the value")
+            raise _CannotEncode(container, f"is nested more than {MAX_DEPTH} levels deep", "flatten the value")
         self._values += len(items)
         if self._values > MAX_VALUES:
-            raise CannotEncode(container, f"makes it more than {MAX_VALUES:,} values", "make arrays of them")
+            raise _CannotEncode(container, f"makes it more than {MAX_VALUES:,} values", "make arrays of them")
         if are_nodes(items):
             return list(items)
         self._open.add(id(container))
@@ -99,7 +119,7 @@ class _Encoder:
         try:
             for item in items:
                 nodes.append(self.node(item))
-        except CannotEncode as refused:
+        except _CannotEncode as refused:
             refused.path.append(step(len(nodes)))
             raise
         self._open.remove(id(container))
@@ -131,7 +151,7 @@ class _Encoder:
         try:
             state = how.to_dict(value)
         except Exception as error:
-            raise CannotEncode(value, f"has a `to_dict` that raised {error!r}", "correct it") from error
+            raise _CannotEncode(value, f"has a `to_dict` that raised {error!r}", "correct it") from error
         return {"$registered": [how.name, *self._items(value, [state], lambda _: ".to_dict()")]}
 
     def _enum(self, value: enum.Enum) -> Node:
@@ -142,13 +162,13 @@ class _Encoder:
             return {"$enum": [classes.name_of(cls), value._name_, self.node(value._value_) if plain else None]}
         if classes.is_flag(cls) and type(value._value_) is int:
             return {"$flag": [classes.name_of(cls), self.node(value._value_)]}
-        raise CannotEncode(value, "does not have it as a member")
+        raise _CannotEncode(value, "does not have it as a member")
 
     def _dataclass(self, value: object) -> Node:
         try:
             names, values = classes.state_of(value)
         except Unsupported as error:
-            raise CannotEncode(value, str(error)) from error
+            raise _CannotEncode(value, str(error)) from error
         nodes = self._items(value, values, lambda number: f".{names[number]}")
         return {"$dataclass": [classes.name_of(type(value)), list(names), nodes]}
 
@@ -156,7 +176,7 @@ class _Encoder:
         self._check_class(value)
         cls, names = type(value), classes.fields_of_namedtuple(type(value))
         if len(names) != len(value) or classes.held_by(value, classes.slots_of(cls)):
-            raise CannotEncode(value, "holds more or less than its fields")
+            raise _CannotEncode(value, "holds more or less than its fields")
         nodes = self._items(value, tuple(tuple.__iter__(value)), lambda number: f".{names[number]}")
         return {"$namedtuple": [classes.name_of(cls), list(names), nodes]}
 
@@ -164,7 +184,7 @@ class _Encoder:
         try:
             classes.check_findable(type(value))
         except Unsupported as error:
-            raise CannotEncode(value, str(error)) from error
+            raise _CannotEncode(value, str(error)) from error
 
     # -- arrays
 
@@ -172,7 +192,7 @@ class _Encoder:
         import numpy as np
 
         if type(value) is not np.ndarray:
-            raise CannotEncode(value, "is a class of arrays of its own", "return `numpy.asarray` of it")
+            raise _CannotEncode(value, "is a class of arrays of its own", "return `numpy.asarray` of it")
         return self._same(value) or self._new_array(value)
 
     def _same(self, value: object) -> Node:
@@ -193,7 +213,7 @@ class _Encoder:
         try:
             return dtypes.describe(value.dtype)
         except Unsupported as error:
-            raise CannotEncode(value, str(error), "convert it") from error
+            raise _CannotEncode(value, str(error), "convert it") from error
 
     def _scalar(self, value: np.generic) -> Node:
         import numpy as np
@@ -203,14 +223,14 @@ class _Encoder:
         if type(value) is np.bytes_:
             return {"$raw": self.node(bytes(value))}
         if type(value) is not value.dtype.type:
-            raise CannotEncode(value, "is a class of scalars of its own")
+            raise _CannotEncode(value, "is a class of scalars of its own")
         return {"$scalar": [self._dtype(value), bytes(dtypes.bytes_of(np.asarray(value))).hex()]}
 
     def _jax(self, value: Any) -> Node:  # noqa: ANN401
         try:
             host, node = jax_arrays.to_numpy(value)
         except Unsupported as error:
-            raise CannotEncode(value, str(error), error.advice or "return it as a numpy array") from error
+            raise _CannotEncode(value, str(error), error.advice or "return it as a numpy array") from error
         if (same := self._same(value)) is not None:
             return same
         if node is None:
@@ -223,7 +243,7 @@ class _Encoder:
     def _block(self, block: memoryview, *, aligned: bool) -> None:
         self._bytes += block.nbytes + ALIGNMENT
         if self._bytes + MAX_TREE > MAX_CONTENT:
-            raise CannotEncode(block, f"makes it more than {MAX_CONTENT - MAX_TREE:,} bytes", "store it in parts")
+            raise _CannotEncode(block, f"makes it more than {MAX_CONTENT - MAX_TREE:,} bytes", "store it in parts")
         self.blocks.append((block, aligned))
 
     def _bytes_object(self, value: bytes) -> Node:

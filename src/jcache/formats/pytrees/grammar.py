@@ -14,7 +14,7 @@ MAX_VALUES: Final = 5_000_000
 
 
 class Unsupported(Exception):
-    """A value cannot be stored: the reason, in words that follow "which", and the advice."""
+    """A value cannot be stored. The text is the reason, as it follows "which" in a sentence; `advice` is a remedy."""
 
     def __init__(self, reason: str, advice: str | None = None) -> None:
         super().__init__(reason)

@@ -1,0 +1,45 @@
+"""The rooms of the tests are those of the sources: a module's specification is the test file at its path."""
+
+from pathlib import Path
+
+import pytest
+
+from jcache.package import PACKAGE
+
+SOURCE, TESTS = Path(PACKAGE), Path(__file__).parent
+REBUILT_LATER = {"fingerprint", "traces", "graphs"}  # rooms whose modules will change
+WITHOUT_TESTS = {
+    "__main__.py": "it only calls `jcache.cli.main`, as each test of the command line does",
+    "package.py": "a path and the join of it with names",
+    "jax_internals/compile_record.py": "two records that `compile_hook` fills, and that `test_compile_hook` looks at",
+    "runtime/settings.py": "arguments and settings as values: `test_enable` tells what they mean",
+    "store/progress.py": "a type",
+    "verify/result.py": "a request and a result as values: `test_verification` tells what they mean",
+}
+WITHOUT_TESTS |= dict.fromkeys(
+    (
+        "runs/flush.py", "runs/key_lines.py", "runs/key_monitor.py", "runs/record.py", "runs/records.py",
+        "runs/secrets.py", "runs/spans.py", "runs/recorder/key_hooks.py", "runs/recorder/key_recorder.py",
+        "runs/recorder/lowered.py", "runs/recorder/static_values.py", "store/run_records.py",
+    ),
+    "the records of keys are being built, and their tests with `jcache explain`",
+)  # fmt: skip
+
+
+def modules() -> list[str]:
+    """Return the paths of the modules that have a test file of their own, or need none; a package's offers none."""
+    paths = (path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+    return sorted(str(path) for path in paths if path.parts[0] not in REBUILT_LATER)
+
+
+@pytest.mark.parametrize("module", modules())
+def test_each_module_has_a_test_file_at_its_path(module: str) -> None:
+    """`jcache.store.eviction` is specified in `tests/store/test_eviction.py`; exceptions are few and have a reason."""
+    path = TESTS / module
+    test = path.with_name(f"test_{path.name}")
+    assert (module in WITHOUT_TESTS) != test.exists(), f"{module}: write its specification in {test.relative_to(TESTS)}"
+
+
+def test_exceptions_are_modules() -> None:
+    """Whoever removes or renames such a module removes it here as well."""
+    assert WITHOUT_TESTS.keys() <= set(modules())
