@@ -16,14 +16,6 @@ WITHOUT_TESTS = {
     "store/progress.py": "a type",
     "verify/result.py": "a request and a result as values: `test_verification` tells what they mean",
 }
-WITHOUT_TESTS |= dict.fromkeys(
-    (
-        "runs/flush.py", "runs/key_lines.py", "runs/key_monitor.py", "runs/record.py", "runs/records.py",
-        "runs/secrets.py", "runs/spans.py", "runs/recorder/key_hooks.py", "runs/recorder/key_recorder.py",
-        "runs/recorder/lowered.py", "runs/recorder/static_values.py", "store/run_records.py",
-    ),
-    "the records of keys are being built, and their tests with `jcache explain`",
-)  # fmt: skip
 
 
 def modules() -> list[str]:
