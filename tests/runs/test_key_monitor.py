@@ -33,6 +33,7 @@ print(json.dumps(jcache.stats().id))
     root = Root(tmp_path / "root", plain=False)
     ids = [run(PROGRAM + program, root.path).value for _ in range(2)]
     records = [record for data in read_records(root) if (record := record_from(data)) is not None]
+    records.sort(key=lambda record: record.started_ns)
     assert [record.id for record in records] == ids
     for record, outcome in zip(records, ["stored", "hit"], strict=True):
         (process,) = record.processes

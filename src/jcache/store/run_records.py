@@ -105,7 +105,9 @@ def _keep_module(directory: int, name: str, data: bytes) -> None:
 
 
 def read_records(root: Root, *, latest: int | None = None) -> list[dict[str, Any]]:
-    """Return the records of a root that this user can read, the oldest first; damaged ones are left out.
+    """Return the records of a root that this user can read; damaged ones are left out.
+
+    The oldest come first, and those of one second in any order.
 
     Args:
         root: the root.

@@ -32,7 +32,7 @@ def test_the_order_of_lines(tmp_path: Any) -> None:
     """The process comes first, values and parts before the first key that has them, and each of them once."""
     program = """
 step(2); step(3)
-with jax.enable_x64(True): step(4)
+with jax.default_matmul_precision("float32"): step(4)
 step(5)
 recorder.stop()
 step(6)
@@ -56,8 +56,8 @@ print(json.dumps(lines))
             keys.append(line)
             assert {("parts", line["parts"]), ("options", line["options"])} <= known
     assert [line["options"] for line in keys] == [0, 0, 1, 0]
-    (first, second) = [line["values"]["jax_enable_x64"] for line in lines if line["e"] == "options"]
-    assert (first, second) == ("False", "True")
+    options = [line["values"]["jax_default_matmul_precision"] for line in lines if line["e"] == "options"]
+    assert [text.lower() for text in options] == ["none", "float32"]
 
 
 def test_variables(tmp_path: Any) -> None:
