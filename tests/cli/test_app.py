@@ -14,8 +14,8 @@ from tests.helpers.command_line import Jcache, clean_environment
 from tests.helpers.terminals import WIDTHS, Terminal
 
 RUNS = {
-    "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "explain": ["jit_train"], "prune": ["--max-size", "50k"],
-    "config": [],
+    "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "explain": ["jit_train"],
+    "prune": ["--max-size", "50k"], "config": [],
     "clear": ["--yes"], "rm": ["jit_train", "--yes"], "pin": ["jit_train"], "unpin": ["jit_train"],
     "run": ["--", sys.executable, "-c", "pass"],
     "warm": ["--", sys.executable, "-c", "pass"],
