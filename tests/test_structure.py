@@ -7,7 +7,7 @@ import pytest
 from jcache.package import PACKAGE
 
 SOURCE, TESTS = Path(PACKAGE), Path(__file__).parent
-REBUILT_LATER = {"fingerprint", "traces", "graphs"}  # rooms whose modules will change
+REBUILT_LATER = {"fingerprint", "traces", "graphs", "explain"}  # rooms whose modules will change
 WITHOUT_TESTS = {
     "__main__.py": "it only calls `jcache.cli.main`, as each test of the command line does",
     "package.py": "a path and the join of it with names",

@@ -129,7 +129,7 @@ _NOT_STORED_RESOLUTIONS: Final = {  # by the beginning of the reason
     "only process 0 writes": "let all processes write: jcache.enable(write='all')",
     "larger than the cache may grow": "raise the bound: jcache config",
     "another process of the job": "nothing to do: the job shares it",
-    "an entry with this key": "remove the incomplete entry: jcache verify --repair",
+    "the entry with this key is incomplete": "remove it: jcache verify --repair",
     "the write failed": "see why the directory cannot be written: jcache verify",
     "there is no usable cache directory": "set a cache directory that can be written",
 }

@@ -132,12 +132,12 @@ def test_a_change_keeps_the_rest(tmp_path: Path) -> None:
     """Comments, blank lines and the order of other settings stay; setting and removing a setting is no change."""
     text = b'# of the team\nmax_size = "1GiB"  # agreed\n\norder = "cost"\n'
     path = tmp_path / "user.toml"
-    changed = files.change(text, path, "max_size", "2GiB")
+    changed = files.change(text, path, {"max_size": "2GiB"})
     assert changed == text.replace(b"1GiB", b"2GiB")
-    added = files.change(text, path, "keep_last", 3)
-    assert added == text + b"keep_last = 3\n" and files.change(added, path, "keep_last", None) == text
+    added = files.change(text, path, {"keep_last": 3})
+    assert added == text + b"keep_last = 3\n" and files.change(added, path, {"keep_last": None}) == text
     with pytest.raises(InvalidValue, match="mend or remove it"):
-        files.change(b"max_size = ", path, "max_size", 1)
+        files.change(b"max_size = ", path, {"max_size": 1})
 
 
 def test_writing_follows_no_link_below_a_root(plain: Root, beyond: Path) -> None:

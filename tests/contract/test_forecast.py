@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jcache.jax_internals.path_keys import version_numbers
 from jcache.layout import Kind, Root
 from jcache.shipping.forecast.judge import judge_root
 from jcache.shipping.forecast.machine import Machine, this_machine
@@ -18,7 +19,6 @@ from jcache.shipping.forecast.verdict import XLA_CACHES, Hit, HitCondition, Miss
 from jcache.shipping.importer.path_link import make_link
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.verify.path_keys import version_numbers
 from tests.helpers.jax_programs import environment, run
 from tests.helpers.waiting import LIMIT_S
 

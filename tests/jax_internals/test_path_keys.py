@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.jax_internals.path_keys import in_keys, is_file, trying, with_path_keys
+from jcache.jax_internals.path_keys import in_keys, is_file, trying, version_numbers, with_path_keys
 
 pytestmark = pytest.mark.contract
 
@@ -27,3 +27,11 @@ def test_what_fails_is_a_miss(tmp_path: Path) -> None:
     get = with_path_keys(lambda *_: "a-key", lambda: ["somewhere"], fail)
     assert get("module", "devices", "options") == "a-key" and not trying.now
     assert not is_file(str(tmp_path), "a-key")
+
+
+def test_versions_are_numbers() -> None:
+    """Versions are compared by their numbers, whatever follows them."""
+    assert version_numbers("0.4.31+cuda12.cudnn89") == (0, 4, 31)
+    assert version_numbers("0.11.0.dev20260101") == version_numbers("0.11.0") > version_numbers("0.10.2")
+    assert version_numbers("0.12.0.1") == (0, 12, 0, 1)
+    assert version_numbers("unknown") == ()

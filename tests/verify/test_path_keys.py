@@ -20,20 +20,11 @@ from jcache.verify.path_keys import (
     maker_text,
     named_directories,
     parse_maker,
-    version_numbers,
 )
 from tests.helpers.entries import add, digits, executable, key
 
 OLD = "/no such place/old"
 MAKER = {"cache_path": OLD, "xla_options": f"{1 << 512:x}", "platform": None}
-
-
-def test_versions() -> None:
-    """Versions are compared by their numbers, whatever follows them."""
-    assert version_numbers("0.4.31+cuda12.cudnn89") == (0, 4, 31)
-    assert version_numbers("0.11.0.dev20260101") == version_numbers("0.11.0") > version_numbers("0.10.2")
-    assert version_numbers("0.12.0.1") == (0, 12, 0, 1)
-    assert version_numbers("unknown") == ()
 
 
 @pytest.mark.parametrize(

@@ -22,29 +22,6 @@ from jcache.text import shown
 
 P = ParamSpec("P")
 
-COMMANDS: Final = {
-    "info": "jcache.cli.commands.info",
-    "stats": "jcache.cli.commands.stats",
-    "ls": "jcache.cli.commands.ls",
-    "show": "jcache.cli.commands.show",
-    "du": "jcache.cli.commands.du",
-    "explain": "jcache.cli.commands.explain",
-    "prune": "jcache.cli.commands.prune",
-    "clear": "jcache.cli.commands.clear",
-    "rm": "jcache.cli.commands.rm",
-    "config": "jcache.cli.commands.config",
-    "pin": "jcache.cli.commands.pin",
-    "unpin": "jcache.cli.commands.pin",
-    "verify": "jcache.cli.commands.verify",
-    "quarantine": "jcache.cli.commands.quarantine",
-    "export": "jcache.cli.commands.export",
-    "import": "jcache.cli.commands.import_",
-    "run": "jcache.cli.commands.run",
-    "warm": "jcache.cli.commands.warm",
-    "env": "jcache.cli.commands.env",
-    "dir": "jcache.cli.commands.env",
-    "completion": "jcache.cli.commands.completion",
-}
 _PANELS: Final = {
     "Look": ("info", "stats", "ls", "show", "du", "explain"),
     "Keep": ("prune", "clear", "rm", "config", "pin", "unpin", "verify", "quarantine"),
@@ -52,6 +29,8 @@ _PANELS: Final = {
     "Run": ("run", "warm", "env", "dir", "completion"),
 }
 _PANEL_OF: Final = {name: panel for panel, names in _PANELS.items() for name in names}
+_MODULES: Final = {"unpin": "pin", "import": "import_", "dir": "env"}  # of the others, a module has the command's name
+COMMANDS: Final = {name: f"jcache.cli.commands.{_MODULES.get(name, name)}" for name in _PANEL_OF}
 _OF_COMMANDS: Final = frozenset({"--root", "--json", "--kind", "--filter", "--quiet", "-q", "--verbose", "-v"})
 _FUNCTIONS: Final = {"dir": "dir_", "import": "import_"}  # `dir` is a builtin and `import` a keyword
 _CONTEXTS: Final[dict[str, dict[str, Any]]] = {
@@ -104,18 +83,24 @@ def _explain_option(error: Any, ctx: Any, parameters: list[Any]) -> None:  # noq
         error.possibilities = None
 
 
-class Command(TyperCommand):
-    """Command whose parameters keep their text, without conversion."""
+class _OwnParameters:
+    """Parameters and errors about options, as both `Command` and `LazyCommands` treat them."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  Typer's context, or Click's before 0.26
-        return _prepared(super().get_params(ctx))
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        return _prepared(parameters)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
         try:
-            return super().parse_args(ctx, args)
+            left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except _USAGE_ERROR as error:
             _explain_option(error, ctx, self.get_params(ctx))
             raise
+        return left
+
+
+class Command(_OwnParameters, TyperCommand):
+    """Command whose parameters keep their text, without conversion."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401
         """Return the parts of the usage line; declarations of arguments have their brackets and dots already."""
@@ -123,18 +108,8 @@ class Command(TyperCommand):
         return ["[OPTIONS]", *(each.metavar for each in arguments)]
 
 
-class LazyCommands(TyperGroup):
+class LazyCommands(_OwnParameters, TyperGroup):
     """Group of all commands; a command's module is imported when the command is called."""
-
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401
-        return _prepared(super().get_params(ctx))
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
-        try:
-            return super().parse_args(ctx, args)
-        except _USAGE_ERROR as error:
-            _explain_option(error, ctx, self.get_params(ctx))
-            raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401
         if args[0] not in COMMANDS and not ctx.resilient_parsing:

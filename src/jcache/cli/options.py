@@ -1,7 +1,7 @@
 """Options that several commands share, their completion, and opening the store that they name."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Annotated
 
@@ -14,9 +14,12 @@ from jcache.store.roots import choose_path, open_root
 from jcache.store.store import Store
 
 
-def complete_kinds(incomplete: str) -> list[str]:
-    """Return the kinds that begin with a text."""
-    return [kind for kind in Kind if kind.startswith(incomplete)]
+def completing(choices: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function for `autocompletion` that returns the choices that begin with a text."""
+    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+
+
+complete_kinds = completing(Kind)
 
 
 def complete_keys(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -48,6 +51,7 @@ def _keys(root: Root, kind: Kind, beginning: str) -> Iterator[str]:
                     yield key
 
 
+KEYS_HELP = "Keys as `ls` prints them, or unambiguous beginnings of keys or of their hashes."
 RootOption = Annotated[
     str | None,
     typer.Option(
@@ -65,6 +69,9 @@ KindsOption = Annotated[
     typer.Option(
         "--kind", metavar="KIND", help="Only entries of this kind; may be repeated.", autocompletion=complete_kinds
     ),
+]
+KeysArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY]...", help=KEYS_HELP, autocompletion=complete_keys)
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be done, and change nothing.")]

@@ -183,14 +183,13 @@ def _values_of_root(root: Root, faults: list[str]) -> dict[str, Configured]:
     return values
 
 
-def change(data: bytes, path: Path, name: str, value: object | None) -> bytes:
-    """Return the content of a file with a setting changed; comments and the order of lines stay.
+def change(data: bytes, path: Path, changes: Mapping[str, object | None]) -> bytes:
+    """Return the content of a file with some settings changed; comments and the order of lines stay.
 
     Args:
-        data: the content of now.
-        path: of the file, for messages.
-        name: of the setting.
-        value: what to write; None removes the setting.
+        data: the present content.
+        path: path of the file, for messages.
+        changes: the values to write, by setting; None removes a setting.
 
     Raises:
         InvalidValue: the file is not TOML.
@@ -202,10 +201,11 @@ def change(data: bytes, path: Path, name: str, value: object | None) -> bytes:
         document: TOMLDocument = tomlkit.parse(data)
     except (TOMLKitError, ValueError, RecursionError) as error:
         raise InvalidValue(f"{path} is not TOML ({error}): mend or remove it first.") from None
-    if value is None:
-        document.pop(name, None)
-    else:
-        document[name] = value
+    for name, value in changes.items():
+        if value is None:
+            document.pop(name, None)
+        else:
+            document[name] = value
     return tomlkit.dumps(document).encode()
 
 
@@ -224,7 +224,7 @@ def change_root(root: Root, changes: Mapping[str, object | None]) -> Path:
     """
     with files.refusal(f"read {root.settings}"):
         data = read_root(root)
-    write_root(root, _changed(data, root.settings, changes))
+    write_root(root, change(data, root.settings, changes))
     return root.settings
 
 
@@ -238,14 +238,8 @@ def change_user(environment: Mapping[str, str], changes: Mapping[str, object | N
     path = user_file(environment)
     with files.refusal(f"read {path}"):
         data = path.read_bytes() if path.exists() else b""
-    write_user(path, _changed(data, path, changes))
+    write_user(path, change(data, path, changes))
     return path
-
-
-def _changed(data: bytes, path: Path, changes: Mapping[str, object | None]) -> bytes:
-    for name, value in changes.items():
-        data = change(data, path, name, value)
-    return data
 
 
 def write_root(root: Root, data: bytes) -> None:

@@ -94,8 +94,7 @@ def decompress_zstd(data: bytes | memoryview, *, limit: int) -> bytes:
             return _thread.decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
         return _streamed_zstd(data, limit)
     except (zstandard.ZstdError, MemoryError) as error:
-        msg = f"A zstd frame cannot be read: {error}."
-        raise DamagedEntry(msg) from error
+        raise DamagedEntry(f"A zstd frame cannot be read: {error}.") from error
 
 
 class _ThreadState(threading.local):
@@ -157,8 +156,7 @@ def decompress_zlib(data: bytes, *, limit: int) -> bytes:
         del content, stream
         return zlib.decompress(data, bufsize=_zlib_size(data, limit))
     except (zlib.error, MemoryError) as error:
-        msg = f"A zlib stream cannot be read: {error}."
-        raise DamagedEntry(msg) from error
+        raise DamagedEntry(f"A zlib stream cannot be read: {error}.") from error
 
 
 def _zlib_size(data: bytes, limit: int) -> int:
@@ -178,8 +176,7 @@ def _zlib_size(data: bytes, limit: int) -> int:
 
 def _check_end(*, is_whole: bool, is_last: bool, what: str) -> None:
     if not is_whole or not is_last:
-        msg = f"A {what} " + ("has more bytes behind it." if is_whole else "ends too early.")
-        raise DamagedEntry(msg)
+        raise DamagedEntry(f"A {what} " + ("has more bytes behind it." if is_whole else "ends too early."))
 
 
 def too_large(stored: int, limit: int) -> DamagedEntry:

@@ -83,8 +83,7 @@ def seal(
         InvalidValue: a field does not have the type or range of the grammar.
     """
     if codec not in {Codec.ZSTD, Codec.NONE}:
-        msg = f"The payload of an envelope is compressed by zstd or not at all, not by {codec}."
-        raise InvalidValue(msg)
+        raise InvalidValue(f"The payload of an envelope is compressed by zstd or not at all, not by {codec}.")
     pieces = [payload] if isinstance(payload, bytes) else payload
     stored = pieces if codec is Codec.NONE else [compress(b"".join(pieces), codec)]
     record = {
@@ -96,11 +95,9 @@ def seal(
         _check_header(record)
         header = _aligned(_canonical(record))
     except (TypeError, ValueError) as error:
-        msg = f"The header of an envelope cannot be written: {error}."
-        raise InvalidValue(msg) from error
+        raise InvalidValue(f"The header of an envelope cannot be written: {error}.") from error
     if len(header) > MAX_HEADER:
-        msg = f"The header of an envelope has {len(header)} bytes; {MAX_HEADER} are allowed."
-        raise InvalidValue(msg)
+        raise InvalidValue(f"The header of an envelope has {len(header)} bytes; {MAX_HEADER} are allowed.")
     prefix = ENVELOPE_MAGIC + struct.pack(">IIQ", _VERSION, len(header), _length(stored))
     return b"".join((prefix, _sha256(prefix + header), header, *stored))
 
@@ -123,8 +120,9 @@ def open_envelope(data: bytes | memoryview, *, limit: int = MAX_CONTENT) -> tupl
     zstd = header.payload_codec is Codec.ZSTD
     payload = decompress_zstd(stored, limit=header.payload_length) if zstd else stored
     if len(payload) != header.payload_length:
-        msg = f"An envelope has a payload of {len(payload)} bytes where {header.payload_length} were sealed."
-        raise DamagedEntry(msg)
+        raise DamagedEntry(
+            f"An envelope has a payload of {len(payload)} bytes where {header.payload_length} were sealed."
+        )
     return header, payload
 
 
@@ -141,12 +139,10 @@ def _sealed(data: bytes | memoryview) -> tuple[EnvelopeHeader, memoryview]:
     """Return the header and the payload as it is stored."""
     header, start, stored_length = _open_header(data)
     if len(data) - start != stored_length:
-        msg = f"An envelope has {len(data) - start} bytes of payload where {stored_length} were written."
-        raise DamagedEntry(msg)
+        raise DamagedEntry(f"An envelope has {len(data) - start} bytes of payload where {stored_length} were written.")
     stored = memoryview(data)[start:]
     if _digest([stored]) != header.payload_sha256:
-        msg = "The payload of an envelope has changed since it was sealed."
-        raise DamagedEntry(msg)
+        raise DamagedEntry("The payload of an envelope has changed since it was sealed.")
     return header, stored
 
 
@@ -178,17 +174,18 @@ def _open_header(data: bytes | memoryview) -> tuple[EnvelopeHeader, int, int]:
     """Return the header, the start of the payload, and its length as it is stored."""
     prefix = bytes(data[:_PREFIX])
     if len(prefix) < _PREFIX or prefix[:12] != ENVELOPE_MAGIC + _VERSION.to_bytes(4, "big"):
-        msg = f"An entry that starts with {prefix[:12].hex(' ') or 'no byte'} is no envelope of version {_VERSION}."
-        raise DamagedEntry(msg)
+        raise DamagedEntry(
+            f"An entry that starts with {prefix[:12].hex(' ') or 'no byte'} is no envelope of version {_VERSION}."
+        )
     length, stored_length = struct.unpack_from(">IQ", prefix, 12)
     start = _HEADER_START + length
     if length > MAX_HEADER or start > len(data):
-        msg = f"An envelope announces a header of {length} bytes and has {max(0, len(data) - _HEADER_START)}."
-        raise DamagedEntry(msg)
+        raise DamagedEntry(
+            f"An envelope announces a header of {length} bytes and has {max(0, len(data) - _HEADER_START)}."
+        )
     header = bytes(data[_HEADER_START:start])
     if _sha256(prefix + header) != data[_PREFIX:_HEADER_START]:
-        msg = "The header of an envelope has changed since it was sealed."
-        raise DamagedEntry(msg)
+        raise DamagedEntry("The header of an envelope has changed since it was sealed.")
     return _parse_header(header), start, stored_length
 
 
@@ -199,11 +196,9 @@ def _parse_header(header: bytes) -> EnvelopeHeader:
         record = json.loads(header)
         _check_header(record)
         if _aligned(_canonical(record)) != header:  # this rules out duplicate keys, NaN and other blanks
-            msg = "it is not canonical JSON, aligned"
-            raise ValueError(msg)
+            raise ValueError("it is not canonical JSON, aligned")
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"The header of an envelope cannot be read: {error}."
-        raise DamagedEntry(msg) from error
+        raise DamagedEntry(f"The header of an envelope cannot be read: {error}.") from error
     typed = {"parents": tuple(record["parents"]), "payload_codec": Codec(record["payload_codec"])}
     return EnvelopeHeader(**(record | typed))
 
@@ -236,8 +231,7 @@ def _digest(pieces: Iterable[bytes | memoryview]) -> str:
 def _check_header(record: object) -> None:
     """Raise TypeError or ValueError unless a header has exactly its fields, each of its type and range."""
     if not isinstance(record, dict) or record.keys() != set(EnvelopeHeader._fields):
-        msg = "it does not have exactly the fields of version 1"
-        raise ValueError(msg)
+        raise ValueError("it does not have exactly the fields of version 1")
     ok = (
         all(isinstance(record[name], str) for name in ("kind", "name", "key"))
         and all(_texts(record[name]) for name in ("key_parts", "producers"))
@@ -252,8 +246,7 @@ def _check_header(record: object) -> None:
         and len(record["payload_sha256"]) == 64
     )
     if not ok:
-        msg = "a field does not have the type or range of version 1"
-        raise TypeError(msg)
+        raise TypeError("a field does not have the type or range of version 1")
 
 
 def _texts(value: object) -> bool:

@@ -41,11 +41,9 @@ def pack_executable(executable: bytes, seconds: int, codec: Codec) -> bytes:
         InvalidValue: the seconds do not fit four bytes, or JAX has no such codec.
     """
     if not 0 <= seconds < 1 << 32:
-        msg = f"A compile time of {seconds} s does not fit the 4 bytes in which JAX keeps it."
-        raise InvalidValue(msg)
+        raise InvalidValue(f"A compile time of {seconds} s does not fit the 4 bytes in which JAX keeps it.")
     if codec is Codec.NONE:
-        msg = "JAX has no uncompressed executables: use zstd or zlib."
-        raise InvalidValue(msg)
+        raise InvalidValue("JAX has no uncompressed executables: use zstd or zlib.")
     return compress(seconds.to_bytes(4, "big") + executable, codec)
 
 
@@ -63,12 +61,10 @@ def decompress_executable(data: bytes, *, limit: int) -> tuple[Codec, bytes]:
     """Do the same as `unpack_executable`, but return seconds and executable together: a copy may take gigabytes."""
     codec = codec_of(data)
     if codec is None:
-        msg = f"An entry that starts with {data[:4].hex(' ') or 'no byte'} is neither zstd nor zlib."
-        raise DamagedEntry(msg)
+        raise DamagedEntry(f"An entry that starts with {data[:4].hex(' ') or 'no byte'} is neither zstd nor zlib.")
     content = (decompress_zstd if codec is Codec.ZSTD else decompress_zlib)(data, limit=limit)
     if len(content) < 4:
-        msg = f"An entry of {len(content)} bytes has no room for the 4 bytes of compile time."
-        raise DamagedEntry(msg)
+        raise DamagedEntry(f"An entry of {len(content)} bytes has no room for the 4 bytes of compile time.")
     return codec, content
 
 

@@ -165,8 +165,7 @@ def _read_body(found: Inspection, body: memoryview) -> None:
     executable = fields.get(1) or message.slice(1)
     options = message.message(2)
     if executable is None or options is None:
-        msg = "no ExecutableAndOptionsProto"
-        raise DamagedEntry(msg)
+        raise DamagedEntry("no ExecutableAndOptionsProto")
     found.body_format = "riegeli" if is_split else "proto"
     _collect_problems(found, "compile options", lambda: _read_options(found, options))
     _collect_problems(found, "executable", lambda: _read_executable(found, executable))
@@ -195,8 +194,7 @@ def _read_executable(found: Inspection, data: memoryview) -> None:
     _collect_problems(found, "target machine", lambda: _read_machine(found, message))
     module = message.message(1, 1)
     if module is None:
-        msg = "no HLO module"
-        raise DamagedEntry(msg)
+        raise DamagedEntry("no HLO module")
     found.module_name = found.module_name or module.text(1)
     if found.output_shapes is None:
         _collect_problems(found, "output shapes", lambda: _read_result(found, module))
@@ -254,8 +252,7 @@ def _source(index: Message, function: str) -> tuple[str, str, int] | None:
     places: list[tuple[str, str, int]] = []
     for file, label, line in index.rows(3, 1, 2, 3):
         if not (1 <= file <= len(files) and 1 <= label <= len(functions)):
-            msg = "a location without file or function"
-            raise DamagedEntry(msg)
+            raise DamagedEntry("a location without file or function")
         places.append((files[file - 1], functions[label - 1], line))
     name = "<lambda>" if function.strip("_") == "lambda" else function  # JAX writes jit__lambda or jit__lambda_
     inside = [place for place in places if place[1].rpartition(".")[2] == name]

@@ -53,8 +53,7 @@ def read_varint(data: memoryview, position: int) -> tuple[int, int]:
             value |= (byte & 0x7F) << shift
     except IndexError:
         pass
-    msg = f"no 64-bit varint at byte {position}"
-    raise DamagedEntry(msg)
+    raise DamagedEntry(f"no 64-bit varint at byte {position}")
 
 
 def read_varints(data: memoryview, max_count: int = MAX_FIELDS) -> list[int]:
@@ -67,8 +66,7 @@ def read_varints(data: memoryview, max_count: int = MAX_FIELDS) -> list[int]:
     position = 0
     while position < len(data):
         if len(values) == max_count:
-            msg = f"more than {max_count} packed numbers"
-            raise DamagedEntry(msg)
+            raise DamagedEntry(f"more than {max_count} packed numbers")
         value, position = read_varint(data, position)
         values.append(value)
     return values
@@ -254,8 +252,7 @@ def _check_end(position: int, end: int, tag: int) -> None:
 
 def _fixed_size(kind: int, position: int) -> int:
     if kind not in _FIXED_SIZES:
-        msg = f"wire type {kind} at byte {position}"
-        raise DamagedEntry(msg)
+        raise DamagedEntry(f"wire type {kind} at byte {position}")
     return _FIXED_SIZES[kind]
 
 
@@ -263,5 +260,4 @@ def _decode(value: memoryview) -> str:
     try:
         return str(value, "utf-8")
     except UnicodeDecodeError as error:
-        msg = f"a text of {len(value)} bytes that is not UTF-8"
-        raise DamagedEntry(msg) from error
+        raise DamagedEntry(f"a text of {len(value)} bytes that is not UTF-8") from error

@@ -83,12 +83,10 @@ def read_split_proto(data: memoryview, *, limit: int) -> SplitProto | None:
     manifest = Message(records[0]) if records else None
     type_name = manifest.text(1) if manifest else None
     if manifest is None or type_name is None:
-        msg = "a split proto without a manifest"
-        raise DamagedEntry(msg)
+        raise DamagedEntry("a split proto without a manifest")
     plans = list(manifest.messages(2))
     if len(plans) != len(records) - 1:
-        msg = f"a split proto of {len(records) - 1} records whose manifest announces {len(plans)}"
-        raise DamagedEntry(msg)
+        raise DamagedEntry(f"a split proto of {len(records) - 1} records whose manifest announces {len(plans)}")
     fields: dict[int, memoryview] = {}
     pieces: list[memoryview] = []
     for plan, record in zip(plans, records[1:], strict=True):
@@ -110,8 +108,7 @@ def read_records(data: memoryview, *, limit: int) -> list[memoryview] | None:
     for chunk in _chunks(data):
         if chunk.kind == "r":
             if len(records) + chunk.count > _MAX_RECORDS:
-                msg = f"more than {_MAX_RECORDS} records"
-                raise DamagedEntry(msg)
+                raise DamagedEntry(f"more than {_MAX_RECORDS} records")
             limit -= chunk.decoded
             more = _simple_records(chunk.body, chunk.count, chunk.decoded) if limit >= 0 else None
             if more is None:
@@ -120,8 +117,7 @@ def read_records(data: memoryview, *, limit: int) -> list[memoryview] | None:
         elif chunk.kind == "t":
             return None
         elif chunk.kind not in {"s", "m", "p"}:
-            msg = f"a chunk of unknown type {chunk.kind!r}"
-            raise DamagedEntry(msg)
+            raise DamagedEntry(f"a chunk of unknown type {chunk.kind!r}")
     return records
 
 
@@ -136,8 +132,7 @@ def check_hashes(data: memoryview) -> None:
     for chunk in _chunks(data):
         problem = _damage_of(data, chunk)
         if problem is not None:
-            msg = f"the Riegeli chunk at byte {chunk.start}: {problem}"
-            raise DamagedEntry(msg)
+            raise DamagedEntry(f"the Riegeli chunk at byte {chunk.start}: {problem}")
 
 
 def _damage_of(data: memoryview, chunk: _Chunk) -> str | None:
@@ -167,8 +162,7 @@ def _chunks(data: memoryview) -> Iterator[_Chunk]:
         DamagedEntry: there is no signature, or a chunk does not fit into the file.
     """
     if data[: len(SIGNATURE)] != SIGNATURE:
-        msg = "no Riegeli signature"
-        raise DamagedEntry(msg)
+        raise DamagedEntry("no Riegeli signature")
     position = 0
     while position < len(data):
         body_start = _end_within(data, position, _CHUNK_HEADER)
@@ -183,17 +177,13 @@ def _chunks(data: memoryview) -> Iterator[_Chunk]:
 
 
 def _end_within(data: memoryview, position: int, size: int) -> int:
-    """Return the end of a part of a chunk; it must lie within the file."""
-    end = _advance(position, size)
+    """Return the end of so many bytes of a chunk, block headers within not counted; it must lie within the file."""
+    end = position + size + (size + (position + _USABLE - 1) % _BLOCK) // _USABLE * _BLOCK_HEADER
     if end > len(data):
-        msg = f"the Riegeli chunk at byte {position} reaches {end - len(data)} bytes past the end of the file"
-        raise DamagedEntry(msg)
+        raise DamagedEntry(
+            f"the Riegeli chunk at byte {position} reaches {end - len(data)} bytes past the end of the file"
+        )
     return end
-
-
-def _advance(position: int, size: int) -> int:
-    """Return the end of some bytes, counting the block headers within."""
-    return position + size + (size + (position + _USABLE - 1) % _BLOCK) // _USABLE * _BLOCK_HEADER
 
 
 def _next_boundary(position: int) -> int:
@@ -216,8 +206,7 @@ def _without_block_headers(data: memoryview, position: int, end: int) -> memoryv
 
 def _simple_records(body: memoryview, count: int, decoded: int) -> list[memoryview] | None:
     if not body:
-        msg = "a chunk of records without data"
-        raise DamagedEntry(msg)
+        raise DamagedEntry("a chunk of records without data")
     length, start = read_varint(body, 1)
     sizes = _decode(body[0], body[start : start + length], limit=10 * count)
     values = _decode(body[0], body[start + length :], limit=decoded)
@@ -225,8 +214,7 @@ def _simple_records(body: memoryview, count: int, decoded: int) -> list[memoryvi
         return None
     lengths = read_varints(sizes)
     if len(lengths) != count or sum(lengths) != len(values) or len(values) != decoded:
-        msg = "a chunk whose records have not the sizes it declares"
-        raise DamagedEntry(msg)
+        raise DamagedEntry("a chunk whose records have not the sizes it declares")
     records = []
     position = 0
     for length in lengths:
@@ -242,8 +230,7 @@ def _decode(codec: int, data: memoryview, *, limit: int) -> memoryview | None:
         return None
     size, start = read_varint(data, 0)
     if size > limit:
-        msg = f"{size} bytes where at most {limit} are declared"
-        raise DamagedEntry(msg)
+        raise DamagedEntry(f"{size} bytes where at most {limit} are declared")
     if codec == _SNAPPY:
         return memoryview(decompress_snappy(data[start:], limit=size))
     return memoryview(decompress_zstd(data[start:], limit=size))

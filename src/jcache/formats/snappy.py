@@ -21,15 +21,13 @@ def decompress_snappy(data: memoryview, *, limit: int) -> bytearray:
     size, position = read_varint(data, 0)
     # an element of 3 bytes makes at most 64, so a larger size is impossible and refused before decoding
     if size > limit or size > 22 * len(data) + 64:
-        msg = f"a snappy stream of {len(data)} bytes that declares {size}"
-        raise DamagedEntry(msg)
+        raise DamagedEntry(f"a snappy stream of {len(data)} bytes that declares {size}")
     try:
         output = _elements(bytes(data), position, size)
     except IndexError:
         output = bytearray()
     if len(output) != size:
-        msg = f"a snappy stream that does not yield the {size} bytes it declares"
-        raise DamagedEntry(msg)
+        raise DamagedEntry(f"a snappy stream that does not yield the {size} bytes it declares")
     return output
 
 

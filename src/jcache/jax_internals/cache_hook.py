@@ -104,11 +104,6 @@ def versions() -> tuple[str, str]:
     return jax.__version__, version_str
 
 
-def has_paths_in_keys() -> bool:
-    """Return whether the keys of the installed JAX depend on the path of its cache directory."""
-    return in_keys(versions()[0])
-
-
 def newer_than_tested() -> str | None:
     """Return a sentence if the installed JAX is newer than any tested one; it is for information only."""
     if version()[:2] <= NEWEST_TESTED:
@@ -189,7 +184,7 @@ def portable_keys(*, on: bool) -> str | None:
     if _portable is not None:
         _portable.undo()
         _portable = None
-    if not on or not has_paths_in_keys():
+    if not on or not in_keys(versions()[0]):
         return None
     from jax._src import cache_key, lib
 

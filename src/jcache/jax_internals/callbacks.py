@@ -140,15 +140,12 @@ def _with_key_of_their_own(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_callbacks_bound(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_executable_and_time(cache_key: str, compile_options: Any, backend: Any, *args: Any) -> Any:
-        client = _binding_client(backend, list(_bound.callbacks)) if _bound.can_bind() else backend
-        return original(cache_key, compile_options, client, *args)
+        if _bound.can_bind():  # the client binds this process's callbacks to the executable that it loads
+            load, callbacks = backend.deserialize_executable, list(_bound.callbacks)
+            backend = View(backend, deserialize_executable=lambda *args: load(*args, callbacks))
+        return original(cache_key, compile_options, backend, *args)
 
     return get_executable_and_time
-
-
-def _binding_client(client: Any, callbacks: list[Any]) -> Any:
-    """Return JAX's client, except that it binds this process's callbacks to an executable that it loads."""
-    return View(client, deserialize_executable=lambda *args: client.deserialize_executable(*args, callbacks))
 
 
 def _with_callbacks_allowed(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -80,10 +80,6 @@ def _clients() -> tuple[dict[str, Any], str | None]:
         return {}, _first_line(error)
 
 
-def _devices(client: Any) -> dict[int, Any]:  # noqa: ANN401  (its class has another name in each version)
-    return {device.id: device for device in client.local_devices()}
-
-
 def _first_line(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0].strip()[:_MAX_REASON_CHARS]}" if lines else type(error).__name__
@@ -124,7 +120,8 @@ def _load(path: Path, clients: dict[str, Any], problem: str | None) -> None:
     content = unpack_executable(data).payload
     del data
     client = clients[platform]
-    _deserialize(client, content, _compiled_for(content, platform, _devices(client)))
+    here = {device.id: device for device in client.local_devices()}
+    _deserialize(client, content, _compiled_for(content, platform, here))
 
 
 def _is_plausible(data: bytes) -> bool:

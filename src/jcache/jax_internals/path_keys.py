@@ -46,20 +46,21 @@ trying = _Trying()
 
 def in_keys(version: str) -> bool:
     """Return whether keys of this version of jax depend on the path with default settings."""
-    return KEYS_WITH_PATHS <= _numbers(version) < KEYS_WITHOUT_PATHS
+    return KEYS_WITH_PATHS <= version_numbers(version) < KEYS_WITHOUT_PATHS
 
 
 def in_keys_now(version: str) -> bool:
     """Return whether keys of this version depend on the path with the current settings, such as XLA's kernel cache."""
-    return in_keys(version) or (_numbers(version) >= KEYS_WITHOUT_PATHS and KERNELS in xla_caches())
+    return in_keys(version) or (version_numbers(version) >= KEYS_WITHOUT_PATHS and KERNELS in xla_caches())
 
 
 def can_be_in_keys(version: str) -> bool:
     """Return whether keys of this version depend on the path with at least one of JAX's settings."""
-    return _numbers(version) >= KEYS_WITH_PATHS
+    return version_numbers(version) >= KEYS_WITH_PATHS
 
 
-def _numbers(version: str) -> "tuple[int, ...]":
+def version_numbers(version: str) -> "tuple[int, ...]":
+    """Return the numbers of a version for comparison: ``0.4.31+cuda12`` gives ``(0, 4, 31)``."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, found[0].split("."))) if found else ()
 
@@ -149,10 +150,7 @@ def _alternatives(compile_options: "Any", directories: "list[str]") -> "Iterable
 def _with_xla_caches(compile_options: "Any", directory: str, caches: "Iterable[str]") -> "Any":
     """Return the compile options that JAX makes with another cache directory and with these caches of XLA.
 
-    Args:
-        compile_options: options without caches of XLA.
-        directory: the value of ``jax_compilation_cache_dir``.
-        caches: `AUTOTUNE`, `KERNELS`.
+    The options that are given must be without caches of XLA.
     """
     from jax._src import distributed
     from jax._src.lib import xla_client  # type: ignore[attr-defined]

@@ -87,12 +87,7 @@ class Preload:
 
 
 class _Loading:
-    """A call to XLA in a thread that does nothing else: any other work would wait for Python's lock.
-
-    Args:
-        call: the call to XLA.
-        build_seconds: build time of the executable, from its entry.
-    """
+    """A call to XLA in a thread that does nothing else: any other work would wait for Python's lock."""
 
     def __init__(self, call: Callable[[], Any], build_seconds: float) -> None:
         self.build_seconds = build_seconds

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -41,12 +40,6 @@ _MAX_CANDIDATES: Final = 256  # entries whose origin is looked up in the ledger
 SAMPLE_ENTRIES: Final = 8  # entries to read of these
 _MAX_ENTRIES_READ: Final = 512  # entries to read for a definite answer
 _MAX_SPELLINGS: Final = 4  # each costs 0.2 ms, for one more key, for every program that is not stored
-
-
-def version_numbers(version: str) -> Version:
-    """Return the numbers of a version for comparison: ``0.4.31+cuda12`` gives ``(0, 4, 31)``."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def directory_in_key(
@@ -194,13 +187,7 @@ def path_in_keys(store: Store) -> PathInKeys:
 
 
 def _entries_of_jax(store: Store, directory: str, most: int | None) -> list[tuple[int, str]]:
-    """Return sizes and keys of entries that jcache has not stored according to the ledger, the smallest first.
-
-    Args:
-        store: store of the root.
-        directory: directory of the entries.
-        most: number of entries to look up; None for all.
-    """
+    """Return sizes and keys of entries that jcache has not stored according to the ledger, the smallest first."""
     sizes: dict[str, int] = {}
     with suppress(OSError), os.scandir(directory) as listing:
         items = (item for item in listing if item.name.endswith(ENTRY_SUFFIX))
@@ -219,10 +206,7 @@ def _spellings_in_keys(
 ) -> Iterator[tuple[str, str] | None]:
     """Yield for each entry of a sample the string in its key that leads to the directory, and XLA's caches; or None.
 
-    Args:
-        directory: directory of the entries.
-        entries: sizes and keys, the smallest first; entries of more than 1 MiB are skipped.
-        most: number of entries to read, of all sizes.
+    The sizes and keys begin with the smallest entry. At most `most` entries are read, none of more than 1 MiB.
     """
     small = [key for size, key in entries if size <= MAX_SAMPLED_BYTES]
     if not small:

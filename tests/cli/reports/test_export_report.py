@@ -28,7 +28,7 @@ def test_keys_with_a_path_are_announced(jcache: Jcache, tmp_path: Path) -> None:
     assert call([sys.executable, str(PROGRAM)], env=env | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}).code == 0
     manifest, result = exported(jcache, root, "--json")
     announced = json.loads(result.out)["keyed_for"]
-    from jcache.verify.path_keys import version_numbers
+    from jcache.jax_internals.path_keys import version_numbers
 
     puts = version_numbers(manifest.jaxlib or "") >= (0, 4, 36)
     assert announced == ({str(root): len(manifest.items)} if puts else {})

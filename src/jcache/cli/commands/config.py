@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from jcache.cli import output
-from jcache.cli.options import JsonOption, RootOption
+from jcache.cli.options import JsonOption, RootOption, completing
 from jcache.configuration import files
 from jcache.configuration.files import Configuration, Configured
 from jcache.configuration.settings import SETTINGS, Source, as_json, normal, setting, to_write
@@ -25,17 +25,13 @@ def complete_words(ctx: typer.Context, incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
-def complete_actions(incomplete: str) -> list[str]:
-    """Return the actions that begin with a text."""
-    return [action for action in _ACTIONS if action.startswith(incomplete)]
-
-
 UserOption = Annotated[bool, typer.Option("--user", help="Only your own file, which holds for every cache directory.")]
 
 
 def config(
     action: Annotated[
-        str, typer.Argument(metavar="[ACTION]", help="list, get, set, unset or path.", autocompletion=complete_actions)
+        str,
+        typer.Argument(metavar="[ACTION]", help="list, get, set, unset or path.", autocompletion=completing(_ACTIONS)),
     ] = "list",
     words: Annotated[
         list[str] | None,

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from jcache.cli import output
-from jcache.cli.options import JsonOption, RootOption, bound_variables, complete_kinds, store_of
+from jcache.cli.options import JsonOption, RootOption, bound_variables, complete_kinds, completing, store_of
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
 from jcache.runs.environment import settings
@@ -18,15 +18,11 @@ from jcache.verify.path_keys import XLA_CACHES, path_in_keys
 _FORMATS: Final = ("sh", "fish", "powershell")
 
 
-def complete_formats(incomplete: str) -> list[str]:
-    """Return the shells for which `jcache env` prints assignments and that begin with a text."""
-    return [name for name in _FORMATS if name.startswith(incomplete)]
-
-
 def env(
     root: RootOption = None,
     shell: Annotated[
-        str, typer.Option("--shell", metavar="SHELL", help="sh, fish or powershell.", autocompletion=complete_formats)
+        str,
+        typer.Option("--shell", metavar="SHELL", help="sh, fish or powershell.", autocompletion=completing(_FORMATS)),
     ] = "sh",
     json: JsonOption = False,
 ) -> None:

@@ -209,11 +209,7 @@ def _take(reader: ArchiveReader, target: ImportTarget, *, is_named: bool) -> tup
 
 
 def _directory_of(adapter: Adapter) -> Path:
-    """Return the directory in which another program looks for its cache.
-
-    Raises:
-        InvalidValue: the program has several such directories.
-    """
+    """Return the directory in which another program looks for its cache; the user must choose one of several."""
     places = list(dict.fromkeys(choose_path(place, {}) for place in adapter.places(os.environ)))
     if len(places) > 1:
         raise InvalidValue(f"{adapter.title} may be in {' or '.join(map(str, places))}: name one of them with --root.")
@@ -226,8 +222,7 @@ def _head(reader: ArchiveReader, options: ImportOptions) -> tuple[Head, Trust]:
 
     def check(manifest: bytes, signature: bytes | None) -> None:
         required, allowed = options.require_signature, options.allowed_signers
-        trust = check_trust(manifest, signature, required=required, allowed_signers=allowed)
-        found.append(trust)
+        found.append(check_trust(manifest, signature, required=required, allowed_signers=allowed))
 
     return reader.head(check), found[0]
 

@@ -140,13 +140,7 @@ def _manifest_of(manifest: Manifest, names: Collection[EntryId]) -> Manifest:
 
 
 def _refusal(path: str, directory: Path, *, make: bool = False) -> str | None:
-    """Return why a link from a path cannot be made; None if it can be made or is there.
-
-    Args:
-        path: path of the link.
-        directory: target of the link.
-        make: whether to make it now.
-    """
+    """Return why a link at a path to the directory cannot be made; None if it can be, or was made on request."""
     try:
         (make_link if make else needs_link)(path, directory)
     except CannotWrite as error:

@@ -146,11 +146,7 @@ def _render(census: Census, verbose: bool) -> None:
 
 
 def _overview(caches: "list[FoundCache]", *, json: bool, quiet: bool) -> None:
-    """Print every cache, one per line.
-
-    Raises:
-        NoCacheHere: there is no cache on this machine.
-    """
+    """Print every cache, one per line."""
     if not caches:
         raise NoCacheHere("There is no cache on this machine: run a program with `jcache run -- CMD` to make one.")
     total = sum(cache.bytes for cache in caches)

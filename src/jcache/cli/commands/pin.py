@@ -6,7 +6,15 @@ from typing import Annotated
 import typer
 
 from jcache.cli import output
-from jcache.cli.options import JsonOption, QuietOption, RootOption, complete_keys, open_store
+from jcache.cli.options import (
+    KEYS_HELP,
+    JsonOption,
+    KeysArgument,
+    QuietOption,
+    RootOption,
+    complete_keys,
+    open_store,
+)
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import InvalidValue, LedgerUnavailable, UnknownKey
 from jcache.layout import Kind
@@ -15,26 +23,13 @@ from jcache.store.store import Store
 
 Name = tuple[Kind, str]
 
-KeysArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="KEY...",
-        help="Keys as `ls` prints them, or unambiguous beginnings of keys or of their hashes.",
-        autocompletion=complete_keys,
-    ),
-]
 
-OptionalKeysArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[KEY]...",
-        help="Keys as `ls` prints them, or unambiguous beginnings of keys or of their hashes.",
-        autocompletion=complete_keys,
-    ),
-]
-
-
-def pin(keys: KeysArgument, root: RootOption = None, json: JsonOption = False, quiet: QuietOption = False) -> int:
+def pin(
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help=KEYS_HELP, autocompletion=complete_keys)],
+    root: RootOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
     """Protect entries from prune and clear.
 
     Example: jcache pin jit_train_step-6002a7e7
@@ -47,7 +42,7 @@ def pin(keys: KeysArgument, root: RootOption = None, json: JsonOption = False, q
 
 
 def unpin(
-    keys: OptionalKeysArgument = None,
+    keys: KeysArgument = None,
     every: Annotated[bool, typer.Option("--all", help="Unpin all entries.")] = False,
     root: RootOption = None,
     json: JsonOption = False,

@@ -9,7 +9,7 @@ import typer
 
 from jcache import clock
 from jcache.cli import output
-from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
+from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, completing, open_store
 from jcache.cli.progress import progress
 from jcache.cli.reports.removal_report import PARTLY
 from jcache.errors import InvalidValue, JcacheError
@@ -27,11 +27,6 @@ from jcache.verify.repair import damage_of, restore
 _ACTIONS = ("list", "restore", "drop")
 
 
-def complete_actions(incomplete: str) -> list[str]:
-    """Return the actions that begin with a text."""
-    return [action for action in _ACTIONS if action.startswith(incomplete)]
-
-
 def complete_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the ids in the quarantine of the chosen root that begin with a text."""
     try:
@@ -42,7 +37,7 @@ def complete_ids(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 ActionArgument = Annotated[
-    str, typer.Argument(metavar="[list|restore|drop]", help="What to do.", autocompletion=complete_actions)
+    str, typer.Argument(metavar="[list|restore|drop]", help="What to do.", autocompletion=completing(_ACTIONS))
 ]
 WhichArgument = Annotated[
     list[str] | None,

@@ -1,6 +1,6 @@
 """`jcache rm`: remove the entries that keys or filters name."""
 
-from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -11,27 +11,18 @@ from jcache.cli.commands.ls import FilterOption
 from jcache.cli.options import (
     DryRunOption,
     JsonOption,
+    KeysArgument,
     QuietOption,
     RootOption,
     VerboseOption,
     YesOption,
-    complete_keys,
     open_store,
 )
 from jcache.cli.progress import progress
 from jcache.cli.reports.removal_report import confirmed, remove
-from jcache.entry import Entry
 from jcache.errors import InvalidValue
 from jcache.text import command
 
-KeysArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[KEY]...",
-        help="Keys as `ls` prints them, or unambiguous beginnings of keys or of their hashes.",
-        autocompletion=complete_keys,
-    ),
-]
 LegacyOption = Annotated[
     bool, typer.Option("--legacy", help="With --filter: also remove entries that only jax ≤ 0.4.30 reads.")
 ]
@@ -61,11 +52,8 @@ def rm(
         raise InvalidValue("--legacy is an option of --filter: a key names a legacy entry as well.")
     filters = [parse_filter(text) for text in filter or ()]
     with open_store(root) as store:
-        decided = plan_keys(store, keys) if keys else plan_filters(store, filters, legacy=legacy, progress=_progress)
+        reading = partial(progress, doing="reading entries")
+        decided = plan_keys(store, keys) if keys else plan_filters(store, filters, legacy=legacy, progress=reading)
         if not (yes or dry_run) and decided.victims and not confirmed("rm", store, decided, listed=not quiet):
             return 1
         return remove(store, decided, dry_run=dry_run, json=json, quiet=quiet, verbose=verbose, of_named=True)
-
-
-def _progress(entries: Sequence[Entry]) -> Iterable[Entry]:
-    return progress(entries, "reading entries")

@@ -68,14 +68,7 @@ def _reached(start: Node, following: _Next) -> set[Node]:
 
 
 class _Tree:
-    """Drawing of a tree.
-
-    Args:
-        lineage: relations of all entries.
-        entry: the entry that is marked.
-        related: entries to draw.
-        verbose: whether to draw all children, with full keys.
-    """
+    """Drawing of the related entries, in which one is marked; with `verbose`, all children with full keys."""
 
     def __init__(self, lineage: Lineage, entry: Node, related: set[Node], *, verbose: bool) -> None:
         self._lineage = lineage

@@ -1,6 +1,7 @@
 """Execution and report of a removal plan, for `prune`, `clear` and `rm`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from jcache.admin.removal import execute
@@ -44,7 +45,7 @@ def remove(
     Returns:
         The exit code: 0, 1 if nothing could be removed, 3 if not everything could.
     """
-    done = execute(store, plan, xla=xla, dry_run=dry_run, progress=_progress)
+    done = execute(store, plan, xla=xla, dry_run=dry_run, progress=partial(progress, doing="removing"))
     if json:
         output.as_json(_as_json(done), version=2)
     elif not quiet:
@@ -81,10 +82,6 @@ def confirmed(name: str, store: Store, plan: Plan, *, listed: bool = False) -> b
     return False
 
 
-def _progress(victims: Sequence[Verdict]) -> Iterable[Verdict]:
-    return progress(victims, "removing")
-
-
 def _as_json(done: Removed) -> dict[str, Any]:
     return {
         "root": str(done.root.path),
@@ -114,8 +111,10 @@ def _slug(reason: Reason) -> str:
 def _render(done: Removed, verbose: bool, *, listed: bool, of_named: bool) -> None:
     if done.removed and listed:
         shown = done.removed if verbose else done.removed[:_ROWS]
-        rows = [(output.plain(_key(e, verbose)), e.kind, format_size(e.bytes), _reason(done, e, reason, verbose))
-                for e, reason in shown]  # fmt: skip
+        rows = [
+            (output.plain(_key_text(e.key, verbose)), e.kind, format_size(e.bytes), _reason(done, e, reason, verbose))
+            for e, reason in shown
+        ]
         columns = [("key", "key"), ("kind", "left"), ("size", "right"), ("why", "left")]
         output.rich(output.table(columns, rows, whole=verbose), whole=verbose)
         if len(done.removed) > len(shown):
@@ -141,9 +140,9 @@ def _name_kept(done: Removed, verbose: bool) -> None:
         for entry in entries if verbose else entries[:_ROWS]:
             trace = done.because.get(entry.key)
             if wanted is Reason.PINNED:
-                output.data(f"  {_key(entry, verbose)} is pinned")
+                output.data(f"  {_key_text(entry.key, verbose)} is pinned")
             elif trace is not None:
-                output.data(f"  {_key(entry, verbose)} is needed by {_key_text(trace, verbose)}, which stays")
+                output.data(f"  {_key_text(entry.key, verbose)} is needed by {_key_text(trace, verbose)}, which stays")
         if len(entries) > _ROWS and not verbose:
             output.data(f"  … and {len(entries) - _ROWS:,} more (-v lists them all)")
 
@@ -152,10 +151,6 @@ def _reason(done: Removed, entry: Entry, reason: Reason, verbose: bool) -> Any: 
     if reason is Reason.WITH_TRACE and entry.key in done.because:
         return output.plain(f"goes with {_key_text(done.because[entry.key], verbose)}")
     return reason
-
-
-def _key(entry: Entry, verbose: bool) -> str:
-    return _key_text(entry.key, verbose)
 
 
 def _key_text(key: str, verbose: bool) -> str:

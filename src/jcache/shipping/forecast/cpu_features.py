@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jcache.verify.path_keys import version_numbers
+from jcache.jax_internals.path_keys import version_numbers
 
 _OLD_X86: Final = (
     "adx aes avx avx2 avx512bw avx512cd avx512dq avx512f avx512ifma avx512vbmi avx512vl bmi2 clflushopt clwb cmov cx16"

@@ -22,8 +22,9 @@ from jcache.formats.executable import pack_executable
 from jcache.formats.inspection import inspect
 from jcache.jax_internals import child_versions
 from jcache.jax_internals.child import INTERPRETER, interpreter
+from jcache.jax_internals.path_keys import version_numbers
 from jcache.jax_internals.versions import ZSTD_OF_PYTHON
-from jcache.verify.path_keys import Version, version_numbers
+from jcache.verify.path_keys import Version
 
 _PYTHON_TIMEOUT_S: Final = 60.0  # a network file system may have to wake up
 _FIRST_PYTHON_WITH_ZSTD: Final = (3, 14)

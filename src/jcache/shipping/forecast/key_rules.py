@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from jcache.formats.compression import Codec
-from jcache.jax_internals.path_keys import in_keys
+from jcache.jax_internals.path_keys import in_keys, version_numbers
 from jcache.jax_internals.versions import ZSTD_OF_PYTHON
 from jcache.layout import DIRECTORY_NAMES, Kind
 from jcache.shipping.archive.manifest import Maker, Manifest
@@ -23,7 +23,7 @@ from jcache.shipping.forecast.verdict import (
     unsure,
 )
 from jcache.text import shown
-from jcache.verify.path_keys import leads_to, version_numbers
+from jcache.verify.path_keys import leads_to
 
 _MAX_OPTIONS_APART: Final = 3  # two releases within 0.6 may differ by one, and ``XLA_FLAGS`` may add some
 _RELEASE_NUMBERS: Final = 3  # numbers of a version; a fourth marks a repaired release with the same XLA

@@ -16,10 +16,10 @@ from threading import Thread
 from typing import Final, NamedTuple, TypeVar
 
 from jcache.jax_internals.child import interpreter
+from jcache.jax_internals.path_keys import version_numbers
 from jcache.shipping.archive.manifest import Host
 from jcache.shipping.forecast import cpu_features, provenance
 from jcache.shipping.forecast.installation import Installation, installation_fields, query_interpreter
-from jcache.verify.path_keys import version_numbers
 
 _CAPABILITIES: Final = (
     ("GB300", "10.3"), ("B300", "10.3"), ("GB200", "10.0"), ("B200", "10.0"), ("GH200", "9.0"), ("H200", "9.0"),

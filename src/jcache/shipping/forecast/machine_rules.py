@@ -1,10 +1,10 @@
 """Rules on the machine: platform, CPU and GPU must be those that an executable was compiled for."""
 
+from jcache.jax_internals.path_keys import version_numbers
 from jcache.shipping.archive.manifest import Host, Maker
 from jcache.shipping.forecast import cpu_features
 from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.forecast.verdict import HitVerdict, MissReason, miss, unsure
-from jcache.verify.path_keys import version_numbers
 
 
 def judge_platform(maker: Maker, machine: Machine) -> HitVerdict | None:
