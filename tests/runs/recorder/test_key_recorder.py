@@ -40,7 +40,7 @@ print(json.dumps(lines))
 """
     lines = recorded(program, tmp_path)
     assert lines[0]["e"] == "process" and lines[0]["devices"] == ["1 x cpu"] and lines[0]["rank"] == 0
-    known: set[tuple[str, Any]] = set()
+    known: set[tuple[Any, ...]] = set()
     keys = []
     for line in lines[1:]:
         assert {"t", "th"} <= line.keys()
