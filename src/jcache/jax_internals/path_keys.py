@@ -12,7 +12,6 @@ jcache.
 # ruff: noqa: ANN401 - JAX's internals have no stable types
 
 import copy
-import logging
 import os
 import re
 import threading
@@ -189,6 +188,8 @@ def _debug_options(compile_options: "Any") -> "Any":
 
 def _keep_tries_out_of_logs() -> None:
     """Keep keys that JAX has not asked for out of its log, which at level DEBUG shows the parts of each key."""
+    import logging
+
     logging.getLogger("jax._src.cache_key").addFilter(_is_asked_for)
 
 

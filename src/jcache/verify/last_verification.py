@@ -17,15 +17,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import clock
 from jcache.findings import Damage, Finding, Stamp
 from jcache.layout import ENTRY_SUFFIX, SIDECAR_SUFFIX, Root
 from jcache.store import files
 from jcache.store.directories import opened
-from jcache.store.store import Store
-from jcache.verify.result import Verification
+
+if TYPE_CHECKING:
+    from jcache.store.store import Store
+    from jcache.verify.result import Verification
 
 _FILE_NAME: Final = "verified.json"
 _SCHEMA_VERSION: Final = 2

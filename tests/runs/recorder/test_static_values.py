@@ -34,7 +34,7 @@ class Trap:
     def _fail(self, *_: Any) -> NoReturn:
         pytest.fail("code of the program ran")
 
-    __repr__ = __str__ = __eq__ = __hash__ = __iter__ = __len__ = __bool__ = __format__ = _fail  # type: ignore[assignment]
+    __repr__ = __str__ = __eq__ = __hash__ = __iter__ = __len__ = __bool__ = __format__ = _fail
     value = property(_fail)
 
 
