@@ -26,6 +26,7 @@ class By(StrEnum):
     RUN = "run"
     DAY = "day"
     FUNCTION = "function"
+    CAUSE = "cause"
 
 
 class Lookups(NamedTuple):

@@ -1,6 +1,6 @@
 """`jcache stats`: hits, misses and time saved of recorded runs, and of graphs."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -38,7 +38,12 @@ SinceOption = Annotated[
 ]
 ByOption = Annotated[
     str,
-    typer.Option("--by", metavar="WHAT", help="A line for each run, day or function.", autocompletion=complete_groups),
+    typer.Option(
+        "--by",
+        metavar="WHAT",
+        help="A line for each run, day, function, or cause of misses.",
+        autocompletion=complete_groups,
+    ),
 ]
 LimitOption = Annotated[str, typer.Option("--limit", metavar="N", help="Show at most N lines.")]
 QuietOption = Annotated[
@@ -76,6 +81,11 @@ def stats(
             output.message(f"Forgot {store.ledger.forget_runs()} runs.")
             forget_records(store.root)
             return
+        if group is By.CAUSE:
+            if plot or prometheus or quiet:
+                raise InvalidValue("stats --by cause prints a table or --json.")
+            _causes(store, _reports(store, run, since_ns), count, json=json, verbose=verbose)
+            return
         found = _statistics(store, run, since_ns, group)
         if json:
             output.as_json(as_json(found, count), version=_SCHEMA_VERSION)
@@ -90,13 +100,31 @@ def stats(
             render(found, len(found.groups) if verbose else count, plot=plot, verbose=verbose)
 
 
-def _statistics(store: Store, run: str | None, since_ns: int | None, by: By) -> Statistics:
-    """Return the statistics of the runs that were asked for."""
+def _reports(store: Store, run: str | None, since_ns: int | None) -> list[dict[str, Any]]:
+    """Return the reports of the runs that were asked for."""
     reports = read_reports(store.ledger.runs())
     if run is not None:
         reports = [report_named(reports, run, store.root.path)]
-    if since_ns is not None:
-        reports = started_since(reports, since_ns)
+    return reports if since_ns is None else started_since(reports, since_ns)
+
+
+def _causes(store: Store, reports: list[dict[str, Any]], count: int, *, json: bool, verbose: bool) -> None:
+    """Print why the programs of runs missed."""
+    from jcache.cli.reports.causes_report import find_causes, render_causes
+
+    causes, recorded = find_causes(store, reports)
+    if json:
+        groups = [cause.to_json() for cause in causes[:count]]
+        output.as_json(
+            {"root": str(store.root.path), "by": By.CAUSE, "runs": recorded, "groups": groups}, version=_SCHEMA_VERSION
+        )
+    else:
+        render_causes(store, causes, recorded, len(reports), len(causes) if verbose else count)
+
+
+def _statistics(store: Store, run: str | None, since_ns: int | None, by: By) -> Statistics:
+    """Return the statistics of the runs that were asked for."""
+    reports = _reports(store, run, since_ns)
     graphs = store.ledger.economics(Kind.GRAPHS) if run is None and since_ns is None else {}
     sums = totals(reports, in_all(graphs).saved_seconds)
     groups = by_function(reports, store) if by is By.FUNCTION else by_day(reports) if by is By.DAY else by_run(reports)
