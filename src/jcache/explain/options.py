@@ -70,7 +70,7 @@ def _option_change(names: list[str], ours: Mapping[str, str], theirs: Mapping[st
     first = names[0]
     return Change(
         Item.COMPILE_OPTION,
-        first.removeprefix("executable_build_options."),
+        first.rpartition(".")[2],
         ours.get(first, ""),
         theirs.get(first, ""),
         more=len(names) - 1,
