@@ -29,7 +29,7 @@ def test_contents_are_read_back_by_digest(store: Store) -> None:
 def test_content_that_no_entry_has_is_forgotten(store: Store) -> None:
     """The next change drops the content of entries that have gone, and makers that nothing names any more."""
     record(store, 1, maker="gone")
-    store.ledger.forget([(KIND, key(1))])
+    store.ledger.forget([(KIND, key(1))], "jcache prune")
     kept = record(store, 2)
     assert ledger_contents.contents(store.ledger) == {kept.digest: kept}
     assert list(ledger_contents.makers(store.ledger).values()) == ["a"]

@@ -12,6 +12,7 @@ from jcache import clock
 from jcache.errors import DamagedEntry
 from jcache.explain.change import Change
 from jcache.explain.entries import entry_changes
+from jcache.findings import Damage
 from jcache.formats.inspection import Inspection, inspect
 from jcache.layout import FileKind, Kind, member, name_of, storable
 from jcache.runs.record import ProgramRecord
@@ -96,7 +97,7 @@ class RootEvidence:
         return {
             record.key: f"it was damaged ({record.damage}) and taken out {self._ago(record.quarantined_ns)}"
             for record in records
-            if record.kind is _KIND
+            if record.kind is _KIND and record.damage is not Damage.REPLACED  # that one went for a sound one
         }
 
     @staticmethod

@@ -1,0 +1,48 @@
+"""The words for causes: each has a reason and a resolution that can be printed."""
+
+import pytest
+
+from jcache.vocabulary import RANK, VOCABULARY, Item, bypass_resolution, not_stored_resolution
+
+
+@pytest.mark.parametrize("item", Item)
+def test_each_cause_has_its_words(item: Item) -> None:
+    """Reason and resolution are there, name nothing but the name and the command, and end without a full stop."""
+    words = VOCABULARY[item]
+    for text in words:
+        shown = text.format_map({"name": "batch", "command": "python train.py"})
+        assert shown and shown[-1] != "." and "{" not in shown and shown[0].isprintable()
+
+
+def test_the_order_is_that_of_the_diagnosis() -> None:
+    """What became of an entry is asked before what changed, and the harmless before the grave in a module."""
+    order = [Item.DAMAGED, Item.EVICTED, Item.NOT_STORED, Item.FIRST_TIME, Item.VERSION, Item.XLA_FLAGS, Item.SHAPE]
+    assert [RANK[item] for item in order] == sorted(RANK[item] for item in order)
+    assert RANK[Item.NAMES] < RANK[Item.CONSTANT] < RANK[Item.PROGRAM]
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("compiled in less than 1 s", "MIN_COMPILE_TIME_SECS"),
+        ("smaller than 100 bytes", "MIN_ENTRY_SIZE_BYTES"),
+        ("only process 0 writes", "write='all'"),
+        ("something else", "jcache run stores all"),
+    ],
+)
+def test_what_was_not_stored_has_a_resolution_of_its_own(reason: str, words: str) -> None:
+    """The resolution follows the reason; an unknown reason has the usual one."""
+    assert words in not_stored_resolution(reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("the compilation cache is disabled", "JAX_ENABLE_COMPILATION_CACHE"),
+        ("no key could be made: x", "message of JAX"),
+        ("else", "turn the cache on"),
+    ],
+)
+def test_what_was_bypassed_has_a_resolution_of_its_own(reason: str, words: str) -> None:
+    """The resolution follows the reason; an unknown reason has the usual one."""
+    assert words in bypass_resolution(reason)
