@@ -42,3 +42,10 @@ def test_the_cache_path_in_the_key_is_a_cause() -> None:
 
     (cause,) = explained(run(1, made("/a")), run(2, made("/b"))).causes
     assert (cause.item, cause.current, cause.baseline) == (Item.CACHE_PATH, "/b", "/a")
+
+
+def test_options_that_cannot_be_read_are_one_cause() -> None:
+    """Without a readable value, that the compile options changed is told once for all functions."""
+    before, now = ([program(name, parts={OPTIONS: sha256(f"{name}{n}")}) for name in ("step", "loss")] for n in (1, 2))
+    (cause,) = explained(run(1, process(*before)), run(2, process(*now))).causes
+    assert (cause.item, cause.name, cause.misses) == (Item.COMPILE_OPTION, "", 2)

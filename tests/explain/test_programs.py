@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jcache.explain.programs import Programs
+from tests.helpers.jax_entries import text
 
 
 def test_no_process_is_started_before_it_is_needed() -> None:
@@ -51,3 +52,12 @@ def test_bytes_that_are_no_module_are_told_with_jaxlibs_reason() -> None:
         assert programs.text("bad") is None
         assert programs.notice is not None and "cannot be read by jaxlib" in programs.notice
         assert programs.options(base64.b64encode(b"").decode()) is not None
+
+
+def test_without_jax_the_cache_path_is_read_from_the_options() -> None:
+    """The directory in the compile options is known without JAX."""
+    path = b"/cache/xla_gpu_per_fusion_autotune_cache_dir"
+    debug = text(310, path)
+    options = base64.b64encode(text(3, text(3, debug))).decode()
+    with Programs(lambda module: None, None) as programs:
+        assert programs.options(options) == {"xla_gpu_per_fusion_autotune_cache_dir": "/cache"}
