@@ -7,10 +7,13 @@ import pytest
 from jcache.package import PACKAGE
 
 SOURCE, TESTS = Path(PACKAGE), Path(__file__).parent
-REBUILT_LATER = {"fingerprint", "traces", "graphs", "explain"}  # rooms whose modules will change
+REBUILT_LATER = {"fingerprint", "traces", "graphs"}  # rooms whose modules will change
 WITHOUT_TESTS = {
     "__main__.py": "it only calls `jcache.cli.main`, as each test of the command line does",
     "package.py": "a path and the join of it with names",
+    "explain/change.py": "two values: `test_compare` tells what they mean",
+    "explain/evidence.py": "a type",
+    "explain/result.py": "a diagnosis as values: `test_diagnosis` tells what they mean",
     "jax_internals/compile_record.py": "two records that `compile_hook` fills, and that `test_compile_hook` looks at",
     "runtime/settings.py": "arguments and settings as values: `test_enable` tells what they mean",
     "store/progress.py": "a type",

@@ -39,7 +39,9 @@ DEVICES = "--xla_force_host_platform_device_count=2"
 CHANGES = {
     "XLA flag": Expected(Item.XLA_FLAGS, 3, "", FLAG, "", environment={"XLA_FLAGS": FLAG}),
     "device count": Expected(Item.DEVICES, 3, "", "2 x cpu", "1 x cpu", environment={"XLA_FLAGS": DEVICES}),
-    "compile option": Expected(Item.COMPILE_OPTION, 1, "env_option_overrides", argument="compile option"),
+    "compile option": Expected(
+        Item.COMPILE_OPTION, 1, "xla_cpu_enable_fast_min_max", "True", "", argument="compile option"
+    ),
     "x64": Expected(Item.JAX_OPTION, 3, "jax_enable_x64", "True", "False", argument="x64"),
     "matmul precision": Expected(
         Item.JAX_OPTION, 1, "jax_default_matmul_precision", "highest", "None", argument="matmul precision"
@@ -71,6 +73,7 @@ def explained(jcache: Jcache, root: Path, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.jax
+@pytest.mark.contract
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_alone_is_named_and_nothing_else(jcache: Jcache, tmp_path: Path, change: str) -> None:
     """After a change to a real program, alone, the change is the one cause, with the right count."""

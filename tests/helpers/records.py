@@ -7,7 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from jcache.explain.baseline import History
+from jcache.explain.change import Change
+from jcache.explain.diagnosis import diagnose
 from jcache.explain.programs import Programs
+from jcache.explain.result import Diagnosis
 from jcache.runs.calls import HIT, STORED
 from jcache.runs.record import COMPUTATION, Argument, ProcessRecord, ProgramRecord, RunRecord
 
@@ -97,3 +101,59 @@ class TextPrograms(Programs):
 
     def options(self, proto: str) -> Mapping[str, str] | None:
         return dict(json.loads(proto)) if proto.startswith("{") else None
+
+
+FAST_MATH = "--xla_cpu_enable_fast_math=true"
+OPERATION = {"source": "/x/site-packages/jax/_src/lax/lax.py:9"}
+
+
+def module_text(
+    *,
+    name: str = "jit_step",
+    helper: str = "helper",
+    constant: str = "2.0",
+    size: int = 64,
+    dtype: str = "f32",
+    swap: bool = False,
+) -> str:
+    """Return a module as JAX prints it, simplified."""
+    operations = ["    %1 = stablehlo.sine %0", "    %2 = stablehlo.cosine %0"]
+    lines = operations[::-1] if swap else operations
+    return "\n".join(
+        [
+            f"module @{name} {{",
+            f"  func.func public @main(%arg0: tensor<{size}x{dtype}>) -> tensor<{size}x{dtype}> {{",
+            f"    %0 = call @{helper}(%arg0) : (tensor<{size}x{dtype}>) -> tensor<{size}x{dtype}>",
+            *lines,
+            "  }",
+            f"  func.func private @{helper}(%arg0: tensor<{size}x{dtype}>) -> tensor<{size}x{dtype}> {{",
+            f"    %cst = stablehlo.constant dense<{constant}> : tensor<{dtype}>",
+            "  }",
+            "}",
+        ]
+    )
+
+
+class KnownEvidence:
+    """What a root knows, as values."""
+
+    def __init__(self, removed: dict[str, str] | None = None, damaged: dict[str, str] | None = None) -> None:
+        self._removed, self._damaged = removed or {}, damaged or {}
+
+    def damage(self, key: str, before_ns: int) -> str | None:
+        return self._damaged.get(key)
+
+    def removal(self, key: str, before_ns: int) -> str | None:
+        return self._removed.get(key)
+
+    def nearest_entry(self, program: ProgramRecord) -> Change | None:
+        return None
+
+
+def explained(*runs: RunRecord, texts: tuple[str, ...] = (), **options: Any) -> Diagnosis:
+    """Return the diagnosis of the last run."""
+    return diagnose(History(runs), runs[-1], TextPrograms(*texts), **options)
+
+
+def argument(**fields: Any) -> tuple[Argument, ...]:
+    return (Argument("batch", "f32[64,128]")._replace(**fields),)

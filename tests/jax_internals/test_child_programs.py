@@ -1,50 +1,54 @@
-"""The separate program that turns recorded modules and compile options into text."""
+"""Modules and compile options as texts, as a separate program with JAX prints them."""
 
 import base64
 import json
 import os
-import subprocess
 import sys
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import pytest
-from jax._src.interpreters import mlir
-from jax._src.lib import xla_client  # type: ignore[attr-defined]
-from jaxlib import version
 
-from jcache.explain.programs import PROGRAM
+from jcache.explain.modules import compare_modules
+from jcache.jax_internals import child_programs
+from jcache.jax_internals.child import child_of
+from jcache.vocabulary import Item
+from tests.helpers.jax_programs import run
 
-pytestmark = pytest.mark.jax
+MODULES = """
+import base64, io, json, sys, jax, jax.numpy as jnp
+from jax._src import cache_key, compiler
+
+def bytes_of(number, array):
+    low = jax.jit(lambda x: x * number + array).lower(jnp.ones(1000))
+    function = getattr(cache_key, "_canonicalize_ir")
+    module = low.compiler_ir()
+    try:
+        return function(module, cache_key.IgnoreCallbacks.NO)
+    except (TypeError, AttributeError):
+        return function(module)
+
+texts = [bytes_of(n, jnp.arange(1000.0) + m) for n, m in ((2.0, 0), (3.0, 0), (2.0, 1))]
+options = compiler.get_compile_options(1, 1, env_options_overrides={"xla_cpu_enable_fast_min_max": "True"})
+print(json.dumps([base64.b64encode(x).decode() for x in [*texts, options.SerializeAsString()]]))
+"""
 
 
-def answers(*questions: dict[str, str]) -> list[dict[str, str]]:
-    """Return what the program prints for these lines, and first the version of jaxlib."""
-    lines = "".join(json.dumps(question) + "\n" for question in questions)
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, PROGRAM, "60"]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, env=environment, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def test_modules_and_options_become_text() -> None:
-    """Arrays of many elements are left out of a module; options include those of objects in them and XLA's own."""
-    table = jnp.arange(1000.0)
-    lowered: Any = jax.jit(lambda x: x + table).lower(jnp.ones(1000)).compiler_ir()
-    module = mlir.module_to_bytecode(lowered)
-    options = xla_client.CompileOptions()
-    options.num_replicas = 3
-    options.executable_build_options.debug_options.xla_cpu_enable_fast_math = True
-    first, text, fields, refused = answers(
-        {"module": base64.b64encode(module).decode()},
-        {"options": base64.b64encode(options.SerializeAsString()).decode()},
-        {"module": base64.b64encode(b"no module").decode()},
-    )
-    assert first == {"jaxlib": version.__version__}
-    assert "stablehlo.add" in text["text"] and "999" not in text["text"] and not text["problem"]
-    values = json.loads(fields["text"])
-    assert values["num_replicas"] == "3"
-    assert values["xla_cpu_enable_fast_math"] == "true"
-    assert "executable_build_options.num_replicas" in values
-    assert not refused["text"] and refused["problem"]
+@pytest.mark.jax
+@pytest.mark.contract
+def test_modules_and_options_are_printed() -> None:
+    """Modules as JAX hashes them become texts without large arrays, options become fields, and others a reason."""
+    *modules, options = run(MODULES).value
+    program, environment = child_programs.__file__, {**os.environ, "JAX_PLATFORMS": "cpu"}
+    with child_of(sys.executable, program, 60, environment, doing="read programs") as child:
+        texts = [child.ask({"module": one}, "text", "problem") for one in modules]
+        (fields, problem) = child.ask({"options": options}, "text", "problem")
+        (text, reason) = child.ask({"module": base64.b64encode(b"x").decode()}, "text", "problem")
+        child.end()
+    assert [problem for _, problem in texts] == [problem, "", ""] == ["", "", ""]
+    assert all(text.startswith("module @jit") and len(text) < 4000 for text, _ in texts)
+    assert compare_modules(texts[1][0], texts[0][0]).item is Item.CONSTANT
+    assert texts[0][0] == texts[2][0]  # all but the elements of a large array, which are not printed
+    found = json.loads(fields)
+    assert found["env_option_overrides.xla_cpu_enable_fast_min_max"] == "True"
+    assert "num_replicas" in found and "executable_build_options.num_partitions" in found
+    assert any(name.startswith("xla_") for name in found)
+    assert text == "" and reason

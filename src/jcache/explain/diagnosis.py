@@ -125,9 +125,9 @@ class _Examiner:
         last = next((seen for seen in reversed(earlier) if seen.program.outcome != BYPASSED), None)
         if last is not None and (found := _not_stored(miss, last)):
             return found
-        if what := self._evidence.damage(key):
+        if what := self._evidence.damage(key, self._run.started_ns):
             return Finding(miss, Change(Item.DAMAGED, "", "", ""), detail=what)
-        removal = self._evidence.removal(key)
+        removal = self._evidence.removal(key, self._run.started_ns)
         if last is None and removal is None:
             return None
         return Finding(miss, Change(Item.EVICTED, "", "", ""), other=last, detail=removal or "")

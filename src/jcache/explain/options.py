@@ -8,11 +8,10 @@ from typing import Final
 
 from jcache.explain import parts
 from jcache.explain.change import Change, Seen
-from jcache.explain.programs import Programs
+from jcache.explain.programs import CACHE_PATHS, Programs
 from jcache.runs.record import COMPUTATION
 from jcache.vocabulary import Item
 
-_CACHE_PATHS: Final = ("xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file")
 _FROM_PROGRAM: Final = re.compile(
     r"(?:.*\.)?(?:num_replicas|num_partitions|device_assignment|use_spmd_partitioning|use_auto_spmd_partitioning"
     r"|allow_spmd_sharding_propagation_to_\w+|auto_spmd_partitioning_mesh_\w+|argument_layouts|result_layout"
@@ -43,34 +42,48 @@ def compile_option_changes(
         None if (proto := parts.value(seen, parts.OPTIONS)) is None else programs.options(proto)
         for seen in (current, baseline)
     )
+    is_explained = bool(items & {Item.XLA_FLAGS, Item.DEVICES}) or COMPUTATION in differing
     if ours is None or theirs is None:
-        is_explained = items & {Item.XLA_FLAGS, Item.DEVICES} or COMPUTATION in differing
-        return (
-            [] if is_explained else [Change(Item.COMPILE_OPTION, "", *parts.hashes(current, baseline, parts.OPTIONS))]
-        )
-    flags = {
+        return [] if is_explained else [Change(Item.COMPILE_OPTION, "", "", "")]
+    names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
+    paths = [name for name in names if name in CACHE_PATHS]
+    if paths:
+        new, old = (_directory(fields.get(paths[0], "")) for fields in (ours, theirs))
+        changed = [Change(Item.CACHE_PATH, "", new, old)]
+    else:
+        changed = []
+    named = [name for name in names if name not in paths and name.rpartition(".")[2] not in _flag_names(found)]
+    own = [name for name in named if not _FROM_PROGRAM.fullmatch(name)]
+    if Item.XLA_FLAGS in items:  # a flag may set other fields as well
+        own = [name for name in own if "xla_" not in name]
+    if not (own or paths or is_explained):
+        own = named  # nothing else explains these options
+    if own:
+        changed.append(_option_change(own, ours, theirs))
+    return changed or ([] if is_explained else [Change(Item.COMPILE_OPTION, "", "", "")])
+
+
+def _flag_names(found: Iterable[Change]) -> set[str]:
+    """Return the names of the flags of XLA that changed, as fields of the compile options have them."""
+    return {
         flag.lstrip("-").partition("=")[0].removeprefix("no")
         for change in found
         if change.item is Item.XLA_FLAGS
         for flag in f"{change.current} {change.baseline}".split()
     }
-    names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
-    paths = [name for name in names if name in _CACHE_PATHS]
-    named = [name for name in names if name not in paths and name.rpartition(".")[2] not in flags]
-    own = [name for name in named if not _FROM_PROGRAM.fullmatch(name)]
-    if not (own or paths) and COMPUTATION not in differing and not items & {Item.DEVICES, Item.XLA_FLAGS}:
-        own = named  # nothing else explains these options
-    found_here = [Change(Item.CACHE_PATH, "", ours.get(name, ""), theirs.get(name, "")) for name in paths[:1]]
-    if own and not (items & {Item.XLA_FLAGS} and all("xla_" in name for name in own)):
-        found_here.append(_option_change(own, ours, theirs))
-    return found_here
+
+
+def _directory(path: str) -> str:
+    """Return the cache directory from the path of one of XLA's own caches in it."""
+    head, _, last = path.rpartition("/")
+    return head if last in CACHE_PATHS else path
 
 
 def _option_change(names: list[str], ours: Mapping[str, str], theirs: Mapping[str, str]) -> Change:
     first = names[0]
     return Change(
         Item.COMPILE_OPTION,
-        first.removeprefix("executable_build_options."),
+        first.rpartition(".")[2],
         ours.get(first, ""),
         theirs.get(first, ""),
         more=len(names) - 1,

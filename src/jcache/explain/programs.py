@@ -9,12 +9,16 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Final, Self
 
+from jcache.errors import DamagedEntry
 from jcache.explain.modules import ModuleChange, compare_modules
+from jcache.formats.debug_options import debug_options
+from jcache.formats.protobuf import Message
 from jcache.jax_internals.child import Child, ChildDied, NoJax, child_of, interpreter
 from jcache.package import own_file
 from jcache.text import shown
 
 PROGRAM: Final = own_file("jax_internals", "child_programs.py")
+CACHE_PATHS: Final = ("xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file")
 _LIMIT_S: Final = 60.0
 _MAX_TEXTS: Final = 200  # modules that are read for one diagnosis
 
@@ -70,11 +74,15 @@ class Programs:
         return self._texts[module]
 
     def options(self, proto: str) -> Mapping[str, str] | None:
-        """Return compile options by field, given the base64 text of their bytes; None if they cannot be read."""
+        """Return compile options by field, given the base64 text of their bytes; None if they cannot be read.
+
+        Without JAX, the path of the cache directory is the only field that is known.
+        """
         if proto not in self._options:
             try:
-                text = self._ask("options", base64.b64decode(proto, validate=True))
-                fields = None if text is None else json.loads(text)
+                data = base64.b64decode(proto, validate=True)
+                text = self._ask("options", data)
+                fields = _cache_path(data) if text is None else json.loads(text)
             except ValueError:
                 fields = None
             is_known = isinstance(fields, dict) and all(isinstance(value, str) for value in fields.values())
@@ -117,3 +125,12 @@ class Programs:
 
     def _note(self, notice: str) -> None:
         self.notice = self.notice or notice
+
+
+def _cache_path(options: bytes) -> dict[str, str] | None:
+    """Return the path of the cache directory in compile options, as a field; None if there is none."""
+    try:
+        found = debug_options(Message(memoryview(options)))
+    except DamagedEntry:
+        return None
+    return None if found is None or found.cache_path is None else {CACHE_PATHS[0]: found.cache_path}

@@ -12,12 +12,14 @@ from jcache import clock
 from jcache.errors import DamagedEntry
 from jcache.explain.change import Change
 from jcache.explain.entries import entry_changes
+from jcache.findings import Damage
 from jcache.formats.inspection import Inspection, inspect
 from jcache.layout import FileKind, Kind, member, name_of, storable
 from jcache.runs.record import ProgramRecord
 from jcache.store import files
 from jcache.store.ledger import KnownRemoval
 from jcache.store.quarantine import Quarantine
+from jcache.store.quarantine_record import QuarantineRecord
 from jcache.store.store import Store
 from jcache.units import format_age
 from jcache.vocabulary import Item
@@ -39,14 +41,17 @@ class RootEvidence:
         self._store = store
         self._recorded = frozenset(map(storable, recorded))
 
-    def damage(self, key: str) -> str | None:
-        """Return what was wrong with an entry that is in quarantine; None if it is not."""
-        return self._quarantined.get(storable(key))
+    def damage(self, key: str, before_ns: int) -> str | None:
+        """Return what was wrong with an entry that was quarantined before a time; None if none was."""
+        record = self._quarantined.get(storable(key))
+        if record is None or record.quarantined_ns >= before_ns:
+            return None
+        return f"it was damaged ({record.damage}) and taken out {self._ago(record.quarantined_ns)}"
 
-    def removal(self, key: str) -> str | None:
-        """Return when and by what an entry was removed; None if that is not known."""
+    def removal(self, key: str, before_ns: int) -> str | None:
+        """Return when and by what an entry was removed before a time; None if that is not known."""
         removal = self._removals.get(storable(key))
-        if removal is None:
+        if removal is None or removal.removed_ns >= before_ns:
             return None
         return f"removed {format_age(clock.now_ns() - removal.removed_ns)} ago by {removal.remover}"
 
@@ -91,13 +96,10 @@ class RootEvidence:
         return self._store.queue.attempt(lambda: self._store.ledger.removals(_KIND)) or {}
 
     @cached_property
-    def _quarantined(self) -> dict[str, str]:
+    def _quarantined(self) -> dict[str, QuarantineRecord]:
         records = Quarantine(self._store.root).records()
-        return {
-            record.key: f"it was damaged ({record.damage}) and taken out {self._ago(record.quarantined_ns)}"
-            for record in records
-            if record.kind is _KIND
-        }
+        lasting = (one for one in records if one.damage is not Damage.REPLACED)  # that one went for a sound one
+        return {one.key: one for one in lasting if one.kind is _KIND}
 
     @staticmethod
     def _ago(then_ns: int) -> str:

@@ -27,6 +27,7 @@ _MAX_ELEMENTS: Final = 64  # of an array that is printed
 _MAX_TEXT_CHARS: Final = 32 << 20
 _MAX_VALUE_CHARS: Final = 200
 _MAX_REASON_CHARS: Final = 300
+_OVERRIDES: Final = "env_option_overrides"  # options that are given to one compilation
 _SIMPLE: Final = (bool, int, float, str)
 
 
@@ -75,14 +76,16 @@ def _options_text(data: bytes) -> str:
     from jax._src.lib import xla_client  # type: ignore[attr-defined]
 
     options = xla_client.CompileOptions.ParseFromString(data)
-    return json.dumps(_fields(options, "") | _debug_fields(options.executable_build_options.debug_options))
+    debug = options.executable_build_options.debug_options
+    overrides = {f"{_OVERRIDES}.{name}": _shown(value) for name, value in options.env_option_overrides}
+    return json.dumps(_fields(options, "") | _debug_fields(debug) | overrides)
 
 
 def _fields(value: Any, prefix: str) -> dict[str, str]:  # noqa: ANN401  (classes of jaxlib)
     """Return the attributes of an object of XLA, and of the objects in it, as texts by their names."""
     found = {}
     for name in dir(value):
-        if name.startswith("_") or name == "debug_options":
+        if name.startswith("_") or name in ("debug_options", _OVERRIDES):
             continue
         attribute = None
         with suppress(Exception):
@@ -104,9 +107,13 @@ def _shown(value: Any) -> str:  # noqa: ANN401
 
 def _debug_fields(options: Any) -> dict[str, str]:  # noqa: ANN401
     """Return XLA's debug options by name: their text lists each that is set, also those without an attribute."""
+    try:
+        text = repr(options)
+    except TypeError:  # before jaxlib 0.4.32 or so
+        return _fields(options, "")
     found: dict[str, str] = {}
     nested: list[str] = []
-    for line in repr(options).splitlines():
+    for line in text.splitlines():
         name, colon, value = line.strip().partition(": ")
         if line.rstrip().endswith("{"):
             nested.append(line.strip().removesuffix("{").strip())
@@ -114,8 +121,8 @@ def _debug_fields(options: Any) -> dict[str, str]:  # noqa: ANN401
             nested.pop()
         elif colon:
             field = ".".join([*nested, name])
-            text = value.strip().removeprefix('"').removesuffix('"')
-            found[field] = f"{found[field]}, {text}" if field in found else text
+            shown = value.strip().removeprefix('"').removesuffix('"')
+            found[field] = f"{found[field]}, {shown}" if field in found else shown
     return found
 
 

@@ -1,4 +1,4 @@
-"""`jcache explain`: what it prints, for people and as JSON, and what it refuses."""
+"""`jcache explain`: its JSON, and what it refuses."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,6 @@ from jcache.store.roots import create_root
 from jcache.store.run_records import add_record
 from tests.helpers.command_line import Jcache
 from tests.helpers.records import process, program, run
-from tests.helpers.terminals import WIDTHS, Terminal
 
 FLAG = "--xla_cpu_enable_fast_math=true"
 LONG = "a_function_with_a_name_that_is_longer_than_most"
@@ -44,40 +43,6 @@ def flagged(root: Root) -> Root:
         run(3, process(*now, log, flags=FLAG), process(smaller, program("norm", outcome=HIT))),
     )
     return root
-
-
-def test_the_causes_are_printed_with_price_and_way_out(jcache: Jcache, flagged: Root) -> None:
-    """The first line has the counts; each cause has its change, reason, functions and resolution, the dearest first."""
-    lines = jcache("explain", "--root", flagged.path, env=NO_JAX).out.splitlines()
-    assert lines[0].startswith("train.py, ") and lines[0].endswith(
-        "ago: 1 hit, 4 misses (2 causes), 1 bypassed. 4.30 s of 4.60 s went into what had been compiled before."
-    )
-    assert [" ".join(line.split()) for line in lines[1:]] == [
-        "",
-        f"1 XLA_FLAGS + {FLAG} 3 misses, 3.60 s",
-        "first in this run; the 2 runs before were without",
-        f"in {LONG}, init, step",
-        "→ use the same flags in all runs, or fill the cache once: jcache warm -- python train.py",
-        "2 eval eval.py:7 shape of batch: f32[64,128] → f32[61,128] 1 miss, 0.70 s",
-        "each shape is a program of its own",
-        "→ pad arrays to few sizes, or warm all of them",
-        "",
-        "bypassed log no key could be made: it calls back to the host",
-        "→ see the message of JAX",
-    ]
-
-
-@pytest.mark.parametrize("columns", WIDTHS)
-def test_it_fits_the_terminal(flagged: Root, columns: int) -> None:
-    """On a terminal, no line is wider than it, nothing is left out, and what a line breaks off is below its text."""
-    code, lines = Terminal("explain", "--root", flagged.path, columns=columns).finish()
-    assert code == 0
-    assert max(map(len, lines)) <= columns
-    text = " ".join(" ".join(lines).split())
-    for piece in ("3 misses, 3.60 s", FLAG, LONG, "f32[64,128] → f32[61,128]", "calls back to the host"):
-        assert piece in text
-    numbered = [line for line in lines if line[:3] in ("1  ", "2  ")]
-    assert len(numbered) == 2
 
 
 def test_json_has_the_fields_of_the_issue(jcache: Jcache, flagged: Root) -> None:
@@ -138,27 +103,3 @@ def test_a_root_without_runs_says_how_to_record_one(jcache: Jcache, root: Root, 
     found = jcache("explain", "--root", root.path)
     assert found.code == 1 and f"jcache run --root {root.path} -- CMD" in found.err
     assert jcache("explain", "--root", tmp_path / "none").code == 10
-
-
-def test_ranks_that_differ_are_told_with_the_first_module(jcache: Jcache, root: Root) -> None:
-    """Of several ranks and hosts it is told which agree, and where the others differ first."""
-    usual = [program("init"), program("step")]
-    other = [program("init"), program("step", "other", arguments=(Argument("batch", "f32[32,128]"),))]
-    ranks = [process(*(other if rank == 2 else usual), rank=rank, host=f"host{rank // 2}") for rank in range(4)]
-    keep(root, run(1, *ranks))
-    lines = jcache("explain", "--root", root.path).out.splitlines()
-    assert lines[-2:] == [
-        "agree: rank 0 on host0, rank 1 on host0, rank 3 on host1",
-        "differ: rank 2 on host1, first at step step.py:7  shape of batch: f32[64,128] → f32[32,128]",
-    ]
-    keep(root, run(2, *(process(*usual, rank=rank, host="here") for rank in range(2))))
-    (ranks_json,) = jcache("explain", "--root", root.path, "--json").json["ranks"][:1]
-    assert {"host": "here", "rank": 1} in ranks_json["members"]
-
-
-def test_hosts_that_share_a_root_are_compared(jcache: Jcache, root: Root) -> None:
-    """The last run of the same command on another host is compared with this one."""
-    for number, host in enumerate(("a", "b")):
-        keep(root, run(number, process(program("step", topology=host), host=host)))
-    lines = jcache("explain", "--root", root.path).out.splitlines()
-    assert lines[-2:] == ["agree: rank 0 on a", "differ: rank 0 on b, first at step step.py:7  CPU: a → b"]
