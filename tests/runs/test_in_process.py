@@ -216,7 +216,7 @@ def test_overlapping_monitors_leave_one_tap(tmp_path: Path) -> None:
     """A monitor that stops leaves no tap below a later one, so that JAX's messages always pass a single tap."""
     program = """
 def taps(logger):
-    return 1 + taps(vars(logger)["_original"]) if type(logger).__name__ == "_LoggerTap" else 0
+    return 1 + taps(vars(logger)["_original"]) if type(logger).__name__ == "LoggerTap" else 0
 original, watch = caches.logger, CacheMonitor()
 depths = []
 for _ in range(5):

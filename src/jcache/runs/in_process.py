@@ -25,7 +25,8 @@ from jcache.layout import Root
 from jcache.patching import AttributePatch
 from jcache.runs import observers
 from jcache.runs.flush import FlushState
-from jcache.runs.recorder import sitecustomize as recorder
+from jcache.runs.recorder.listener import END_OF_COMPILE, JaxListener
+from jcache.runs.recorder.taps import TAPPED, TAPS
 
 if TYPE_CHECKING:
     from jcache.runs.key_monitor import KeyMonitor
@@ -53,7 +54,7 @@ class CacheMonitor:
         self._on_compiled = on_compiled
         self._notices: tuple[str, ...] = ()
         self.build_seconds: dict[str, float] = {}
-        self._listener = recorder.JaxListener(self._receive)
+        self._listener = JaxListener(self._receive)
         self._listening = True
         self.renew()
         try:
@@ -63,8 +64,8 @@ class CacheMonitor:
             self._notices = (f"This JAX does not report its compilations to jcache ({error}), so nothing is counted.",)
         self._taps = [
             AttributePatch(module, name, partial(tap, notify=self._listener.on_message))
-            for module in map(sys.modules.get, recorder.TAPPED)
-            for name, tap in recorder.TAPS
+            for module in map(sys.modules.get, TAPPED)
+            for name, tap in TAPS
             if hasattr(module, name)
         ]
         self._keys: KeyMonitor | None = None
@@ -161,7 +162,7 @@ class CacheMonitor:
             self._listener.on_event(event)
             return
         self._listener.on_duration(event, seconds, **details)
-        if event == recorder.END_OF_COMPILE:
+        if event == END_OF_COMPILE:
             self._notify_compiled()
 
     def _on_jcache_line(self, line: dict[str, Any]) -> None:

@@ -125,9 +125,9 @@ def test_missed_modules(tmp_path: Any) -> None:
 from jax._src import compiler
 hook()
 key_hooks.recorders.append(Recorder())
-from jcache.runs.recorder import sitecustomize
+from jcache.runs.recorder.taps import TAPS
 taps = [AttributePatch(compiler, name, partial(tap, notify=lambda text, args: key_hooks.on_message(str(text), args)))
-        for name, tap in sitecustomize.TAPS]
+        for name, tap in TAPS]
 keys_of(*programs)
 once = len(missed)
 jax.clear_caches()

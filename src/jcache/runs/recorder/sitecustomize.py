@@ -1,15 +1,15 @@
 """The recorder of ``jcache run``: turns JAX's persistent cache on in this process, and logs what the cache does.
 
 ``jcache run`` puts this directory first on PYTHONPATH, so Python imports this file at start-up in place of any other
-``sitecustomize``, which it then runs (`_start`). It is one file on purpose: it needs no jcache and no third-party
-package, runs on any Python from 3.8 on, and imports no module that start-up has not imported, until JAX is imported.
+``sitecustomize``, which it then runs (`_start`). It needs no jcache and no third-party package, runs on any Python from
+3.8 on, and imports no module that start-up has not imported, until JAX is imported. Then it loads the modules beside it
+from the package `_PACKAGE`, so that the program's own jcache, if there is one, is not touched.
 
 JAX's cache is off under `jcache run` (`jcache.runs.environment`) until this file turns it on in the process
 (`jcache.runs.recorder.jax_cache`).
 
-The recorder waits until the program has imported JAX (`_Hook`). Then it registers listeners with ``jax.monitoring`` and
-puts a tap in front of the ``logger`` and ``warnings`` of three JAX modules: only their messages have keys and reasons.
-No logger's level, handler or filter changes, so the user's output stays the same.
+The recorder waits until the program has imported JAX (`_Hook`). Then it registers listeners with ``jax.monitoring``
+(`jcache.runs.recorder.listener`) and puts taps in front of JAX's messages (`jcache.runs.recorder.taps`).
 
 Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, written at once, so that SIGKILL,
 ``os._exit`` and fork lose nothing. ``jcache.runs.log`` reads the lines:
@@ -23,19 +23,18 @@ Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, writte
     {"e": "path_key", "t", "th", "key", "instead"}                 JAX looks under a key that depends on a path
 
 and the lines of `jcache.runs.recorder.key_recorder`, which say what each key was made of. jcache in this process adds
-lines of its own (``jcache.runs.observers``), with or without JAX.
-``jcache.runs.in_process`` imports this file as a module of jcache, and gets the lines as dicts (`JaxListener`, `tap`).
+lines of its own (``jcache.runs.observers``), with or without JAX. ``jcache.runs.in_process`` uses the same listener and
+taps, and gets the lines as dicts.
 
 Every failure of the recorder is silent: a recorder that harms or even disturbs the program is worse than none. That is
 why the broad ``except Exception`` clauses below pass.
 """
 
-# ruff: noqa: ANN401, BLE001, S110, SIM105, B905
+# ruff: noqa: ANN401, BLE001, S110, B905
 # ANN401: JAX's private objects have no types. BLE001, S110: see above. B905: Python 3.8 and 3.9 have no strict zip.
 
 import os
 import sys
-from _thread import get_ident
 from time import time
 
 if False:  # for the type checker: typing and collections.abc are not needed to run
@@ -43,30 +42,10 @@ if False:  # for the type checker: typing and collections.abc are not needed to 
     from typing import Any
 
     Line = dict[str, Any]
-    Notify = Callable[[object, tuple[object, ...]], None]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _XLA_CACHES = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
-_VERSIONS = ("jax.version", "jaxlib.version")
-_EVENTS = "/jax/compilation_cache/"
-_DURATIONS = (_EVENTS, "/jax/core/compile/")
-END_OF_COMPILE = "/jax/core/compile/backend_compile_duration"
-_MESSAGES = (  # the beginnings of the messages with a key or a reason; the same from jax 0.4.31 to 0.12
-    "Persistent compilation cache hit",
-    "PERSISTENT COMPILATION CACHE MISS",
-    "Not writing persistent cache entry",
-    "Writing %s to persistent",
-    "'%s' took at least",
-    "Waiting for module",
-    "get_executable_and_time: cache is disabled",
-    "_get_cache: Unsupported runtime",
-    "compile_or_get_cached: unable to generate cache key, skipping the cache",
-    "Error reading persistent",
-    "Error writing persistent",
-    "Cache value for key",
-)
-TAPPED = ("jax._src.compiler", "jax._src.compilation_cache", "jax._src.lru_cache")
-_MAX_CHARS = 2000  # characters of a message or argument: module names are shorter, exception texts need not be whole
+_MAX_CHARS = 2000  # characters of a text in a line
 
 _PACKAGE = "_jcache_beside"  # a package with the modules of jcache that need the standard library and JAX alone
 _DIRECTORIES = list(filter(None, os.environ.get("JCACHE_RUN_DIRECTORIES", "").split("\n")))  # in keys
@@ -75,6 +54,7 @@ _cache_dir = os.environ.get("JCACHE_RUN_CACHE", "")  # of JAX; the program may s
 _dir_before = os.environ.get("JCACHE_RUN_CACHE_GIVEN", "")  # what JAX_COMPILATION_CACHE_DIR was before the run
 _log_dir = os.environ.get("JCACHE_RUN_LOG", "")
 _record = os.environ.get("JCACHE_RUN_RECORD", "off")  # "off", "keys" or "modules"
+_listener: "Any" = None  # of the module `jcache.runs.recorder.listener`, as soon as JAX is there
 _log_pid = -1  # the process of the three below; a forked child has another one
 _log_path = ""
 _log_file = -1
@@ -118,9 +98,18 @@ def _begin() -> None:
     _log_pid, _log_file = os.getpid(), -1
     _log_path = os.path.join(_log_dir, f"{_log_pid}-{os.urandom(4).hex()}.jsonl")
     try:
-        _write(_listener.start())
+        _write(_first_line())
     except OSError:
         _log_path = ""  # the directory is gone or full: do not try again at every event
+
+
+def _first_line() -> "Line":
+    """Return the first line of a process, with or without JAX."""
+    if _listener is not None:
+        line: Line = _listener.start()
+        return line
+    unknown = dict.fromkeys(("jax", "jaxlib", "cache", "directory"), "")
+    return {"e": "start", "t": time(), "pid": os.getpid(), **unknown}
 
 
 def _open() -> None:
@@ -138,183 +127,22 @@ def _open() -> None:
     _log_identity = (status.st_dev, status.st_ino)
 
 
-class JaxListener:
-    """Receives JAX's events and messages, and makes lines of those that matter; it raises nothing."""
-
-    def __init__(self, sink: "Callable[[Line], object]") -> None:
-        self._write_line = sink
-        self._cache = _cache_state()  # JAX announces it once per process, and a forked child inherits it
-        self._directory = ""  # the directory of JAX's cache in the last line that has it
-        self._platform_noted_by_pid = -1  # the process whose line has the platform
-        self.keys: Any = None  # the module `jcache.runs.recorder.key_hooks`, if keys are recorded
-
-    def start(self) -> "Line":
-        """Return the first line of a process."""
-        jax, jaxlib = (str(getattr(sys.modules.get(name), "__version__", "")) for name in _VERSIONS)
-        line: Line = {"e": "start", "t": time(), "pid": os.getpid(), "jax": jax, "jaxlib": jaxlib, "cache": self._cache}
-        line["directory"] = self._directory = _directory()
-        return line
-
-    def on_event(self, event: str, *_args: object, **_metadata: object) -> None:
-        try:
-            if event.startswith(_EVENTS):
-                if event.endswith("/task_disabled_cache"):
-                    self._cache = "disabled"
-                elif event.endswith("/tasks_using_cache"):
-                    self._cache = "used"
-                elif event.endswith("/compile_requests_use_cache"):
-                    self._note_directory()
-                self._write_line({"e": "event", "t": time(), "th": get_ident(), "name": event})
-        except Exception:
-            pass
-
-    def on_duration(self, event: str, duration: float, *_args: object, **metadata: object) -> None:
-        try:
-            if event.startswith(_DURATIONS):
-                line: Line = {"e": "time", "t": time(), "th": get_ident(), "name": event, "s": duration}
-                if event == END_OF_COMPILE:
-                    line["fun"] = str(metadata.get("fun_name", ""))[:_MAX_CHARS]
-                    self._add_platform(line)
-                self._write_line(line)
-        except Exception:
-            pass
-
-    def on_message(self, message: object, arguments: "tuple[object, ...]") -> None:
-        try:
-            text = str(message)
-            if text.startswith(_MESSAGES):
-                values = [_to_json_value(value) for value in arguments]
-                line: Line = {"e": "log", "t": time(), "th": get_ident(), "m": text[:_MAX_CHARS], "a": values}
-                if self.keys is not None:
-                    self.keys.on_message(text, arguments)
-                if text.startswith("Writing") and _is_present(str(arguments[-1])):
-                    line["present"] = True
-                    line["incomplete"] = _is_incomplete(str(arguments[-1]))
-                self._write_line(line)
-        except Exception:
-            pass
-
-    def _note_directory(self) -> None:
-        directory = _directory()
-        if directory != self._directory:
-            self._directory = directory
-            self._write_line({"e": "directory", "t": time(), "th": get_ident(), "name": directory})
-
-    def _add_platform(self, line: "Line") -> None:
-        """Add the default backend's platform, once per process; it exists by the end of the first compilation."""
-        if self._platform_noted_by_pid != os.getpid():
-            self._platform_noted_by_pid = os.getpid()
-            backend = getattr(sys.modules.get("jax._src.xla_bridge"), "_default_backend", None)
-            if backend is not None:
-                line["platform"] = str(backend.platform)
+def _jax_listener() -> "Any":
+    global _listener
+    if _listener is None:
+        _listener = _import_own("runs.recorder.listener").JaxListener(_write)
+    return _listener
 
 
-def _to_json_value(value: object) -> "float | str":
-    """Return an argument of a message as a number or text, so that no object of the program is kept alive."""
-    return float(value) if isinstance(value, (int, float)) else str(value)[:_MAX_CHARS]
-
-
-def _cache_state() -> str:
-    """Return JAX's decision about its cache in this process: "used", "disabled", or "" before the decision."""
-    caches = sys.modules.get("jax._src.compilation_cache")
-    if not getattr(caches, "_cache_checked", False):
-        return ""
-    return "used" if getattr(caches, "_cache_used", False) else "disabled"
-
-
-def _directory_in_use() -> str:
-    """Return the directory of the cache that JAX has made; "" if there is none yet."""
-    cache = getattr(sys.modules.get("jax._src.compilation_cache"), "_cache", None)
-    return str(getattr(cache, "_path", None) or getattr(cache, "path", None) or "")
-
-
-def _directory() -> str:
-    """Return the directory of JAX's cache: of the one that JAX has made, if any, else the configured one."""
-    config = getattr(sys.modules.get("jax._src.config"), "config", None)
-    text = _directory_in_use() or str(getattr(config, "jax_compilation_cache_dir", None) or "")
-    try:
-        return text if "://" in text or not text else os.path.abspath(text)
-    except OSError:
-        return text  # relative to a working directory that is gone
-
-
-def _is_present(key: str) -> bool:
-    """Return whether the entry that JAX is about to write exists: then JAX's put silently writes nothing."""
-    directory = _directory_in_use()
-    return bool(directory) and os.path.exists(os.path.join(directory, key + "-cache"))
-
-
-def _is_incomplete(key: str) -> bool:
-    """Return whether the parent `jcache run` did not serve the entry that exists, since it is not whole."""
-    own = sys.modules.get(f"{_PACKAGE}.runs.recorder.jax_cache")
-    return key in getattr(own, "incomplete", ())
-
-
-class _LoggerTap:
-    """A logger that reports each message and passes it on with its caller's line."""
-
-    def __init__(self, original: object, notify: "Notify") -> None:
-        object.__setattr__(self, "_original", original)
-        object.__setattr__(self, "_notify", notify)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(object.__getattribute__(self, "_original"), name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        setattr(object.__getattribute__(self, "_original"), name, value)
-
-    def log(self, level: int, message: object, *arguments: object, **options: object) -> None:
-        self._notify(message, arguments)  # type: ignore[operator]
-        self._original.log(level, message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
-
-    def debug(self, message: object, *arguments: object, **options: object) -> None:
-        self._notify(message, arguments)  # type: ignore[operator]
-        self._original.debug(message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
-
-    def error(self, message: object, *arguments: object, **options: object) -> None:
-        self._notify(message, arguments)  # type: ignore[operator]
-        self._original.error(message, *arguments, **_with_callers_line(options))  # type: ignore[attr-defined]
-
-    # isinstance(tap, logging.Logger) holds: unittest's assertLogs and others ask.
-    __class__ = property(lambda self: object.__getattribute__(self, "_original").__class__)
-
-
-class _WarningsTap:
-    """The module ``warnings`` in a JAX module: only warnings report failed reads and writes of the cache."""
-
-    def __init__(self, original: object, notify: "Notify") -> None:
-        self._original = original
-        self._notify = notify
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(object.__getattribute__(self, "_original"), name)
-
-    def warn(
-        self, message: object, category: object = None, stacklevel: int = 1, *arguments: object, **options: object
-    ) -> None:
-        self._notify(message, ())
-        self._original.warn(message, category, stacklevel + 1, *arguments, **options)  # type: ignore[attr-defined]
-
-
-def _with_callers_line(options: "dict[str, object]") -> "dict[str, object]":
-    """Return the options of a log call, changed so that the record names the line in JAX and not one in this file."""
-    options["stacklevel"] = int(options.get("stacklevel", 1)) + 1  # type: ignore[call-overload]
-    return options
-
-
-TAPS: "tuple[tuple[str, Any], ...]" = (("logger", _LoggerTap), ("warnings", _WarningsTap))
-_listener = JaxListener(_write)
-
-
-def _listen(module: object) -> None:
-    module.register_event_listener(_listener.on_event)  # type: ignore[attr-defined]
-    module.register_event_duration_secs_listener(_listener.on_duration)  # type: ignore[attr-defined]
+def _listen(module: "Any") -> None:
+    module.register_event_listener(_jax_listener().on_event)
+    module.register_event_duration_secs_listener(_jax_listener().on_duration)
 
 
 def _tap(module: object) -> None:
-    for name, kind in TAPS:
+    for name, kind in _import_own("runs.recorder.taps").TAPS:
         if hasattr(module, name):
-            setattr(module, name, kind(getattr(module, name), _listener.on_message))
+            setattr(module, name, kind(getattr(module, name), _jax_listener().on_message))
 
 
 def _import_own(name: str) -> "Any":
@@ -338,7 +166,7 @@ def _tap_compiler(module: object) -> None:
     if os.getpid() != _log_pid:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
     else:
-        _write(_listener.start())  # jcache logged something before JAX was imported
+        _write(_jax_listener().start())  # jcache logged something before JAX was imported
     if _import_own("jax_internals.versions").can_bind_callbacks(_jax_version()):
         _import_own("jax_internals.callbacks").cache_callbacks(on=True)
 
@@ -355,56 +183,22 @@ def _restore_xla_caches(_module: object) -> None:
 
 
 def _try_path_keys(module: "Any") -> None:
-    """Make JAX also try the keys under which it alone, or `jcache.enable()`, has stored entries in this directory."""
     _tap(module)
-    if _jax_version() < _import_own("jax_internals.versions").KEYS_WITH_PATHS:
-        return
-    path_keys = _import_own("jax_internals.path_keys")
-    plain, version = module.get_cache_key, str(getattr(sys.modules.get("jax.version"), "__version__", ""))
-
-    def configured() -> str:
-        return str(module.config.compilation_cache_dir.value or "")
-
-    def directories() -> "list[str]":
-        if not path_keys.can_be_in_keys(version) or _tries_path_keys():
-            return []
-        theirs = configured()
-        if "://" in theirs:
-            return [theirs] if path_keys.in_keys(version) and _is_our_setting() else []
-        known = _DIRECTORIES if theirs == _cache_dir else [theirs]
-        return [*known, path_keys.NO_PATH] if path_keys.in_keys_now(version) and path_keys.xla_caches() else known
-
-    ours = path_keys.with_path_keys(
-        plain, directories, lambda key: path_keys.is_file(configured(), key), _note_path_key
-    )
-    ours.__doc__, ours.__qualname__, ours.__module__ = plain.__doc__, plain.__qualname__, plain.__module__
-    ours.__wrapped__ = plain
-    module.get_cache_key = ours
-
-
-def _note_path_key(path_key: str, key: str) -> None:
-    """Log that JAX looks under a key that depends on a path, instead of another key."""
-    try:
-        _write({"e": "path_key", "t": time(), "th": get_ident(), "key": path_key, "instead": key})
-    except Exception:
-        pass
+    if _jax_version() >= _import_own("jax_internals.versions").KEYS_WITH_PATHS:
+        own = _import_own("runs.recorder.other_keys")
+        own.try_others(module, _DIRECTORIES, _cache_dir, _write, _is_our_setting)
 
 
 def _record_keys(module: "Any") -> None:
     """Note what keys are made of, with a hook in this module of JAX."""
     if _record != "off":
-        if _listener.keys is None:
-            _listener.keys = _import_own("runs.recorder.key_recorder")
-            _listener.keys.record_to_files(_write, _log_dir, with_modules=_record == "modules")
-        _listener.keys.hook(module)
+        listener = _jax_listener()
+        if listener.keys is None:
+            listener.keys = _import_own("runs.recorder.key_recorder")
+            listener.keys.record_to_files(_write, _log_dir, with_modules=_record == "modules")
+        listener.keys.hook(module)
         if module.__name__ == "jax._src.pjit":
-            _listener.keys.hide_from_tracebacks()
-
-
-def _tries_path_keys() -> bool:
-    """Return whether the program's own jcache already tries keys with a path."""
-    keys: Any = sys.modules.get("jcache.jax_internals.cache_keys")
-    return keys is not None and bool(keys.tries_path_keys())
+            listener.keys.hide_from_tracebacks()
 
 
 def _is_our_setting() -> bool:
