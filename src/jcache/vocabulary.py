@@ -70,11 +70,11 @@ VOCABULARY: Final = {
         "raise the bound or pin what must stay: jcache config, jcache pin",
     ),
     Item.MEANWHILE: Words(
-        "another process or thread compiled it at the same time",
+        "another thread or process has stored it meanwhile",
         "start one process first, or fill the cache once: jcache warm -- {command}",
     ),
     Item.NOT_STORED: Words("it was compiled before, and could not be stored", "have it stored: jcache run stores all"),
-    Item.FIRST_TIME: Words("nothing of this name was compiled here before", _FILL),
+    Item.FIRST_TIME: Words("nothing of this name was there", _FILL),
     Item.VERSION: Words("another version of {name} makes other keys", _FILL),
     Item.PLATFORM: Words("another version of the driver or the platform's libraries makes other keys", _FILL),
     Item.XLA_FLAGS: Words("XLA's flags are part of every key", f"use the same flags in all runs, or {_FILL}"),

@@ -11,6 +11,7 @@ from jcache.layout import Kind, Root
 from jcache.runtime.explain import Explanation, explain, nearest, why_missed
 from jcache.runtime.sealed_store import OpenedEntry
 from jcache.store.roots import create_root
+from jcache.vocabulary import Item
 from tests.helpers.entries import NOW, key, tree
 
 KIND = Kind.GRAPHS
@@ -102,3 +103,33 @@ def test_a_stale_entry_says_what_has_changed(native: Root, tmp_path: Path) -> No
     found = asked(native, 1)
     assert (found.hit, found.nearest) == (False, a_key)
     assert "have changed since it was built" in found.reason and "gone" in found.changes[0]
+
+
+@pytest.mark.parametrize(
+    ("label", "old", "new", "item"),
+    [
+        ("argument n", "3", "4", Item.STATIC),
+        ("array x", "float32[64]", "float32[61]", Item.SHAPE),
+        ("array x", "float32[64]", "float16[64]", Item.DTYPE),
+        ("array x", "float32[]", "float32[] weak", Item.WEAK_TYPE),
+        ("option jax_enable_x64", "False", "True", Item.JAX_OPTION),
+        ("distribution jaxlib", "0.10.2", "0.12", Item.VERSION),
+        ("helper `rate`", "1", "2", Item.PROGRAM),
+    ],
+)
+def test_the_cause_of_a_miss_is_a_word_of_the_vocabulary(
+    native: Root, label: str, old: str, new: str, item: Item
+) -> None:
+    """What differs first from the nearest entry is named as `jcache explain` names it."""
+    add(native, 1, {label: old, "n": "3"})
+    assert asked(native, 9, **{label: new}).item is item
+
+
+def test_causes_of_misses_without_a_difference(native: Root) -> None:
+    """A hit has no cause; where nothing of the name is there, and where an entry is damaged, the words are the same."""
+    assert asked(native, 1).item is Item.FIRST_TIME
+    a_key = add(native, 1)
+    assert asked(native, 1).item is None
+    path = native.directory(KIND) / f"{a_key}-cache"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert asked(native, 1).item is Item.DAMAGED

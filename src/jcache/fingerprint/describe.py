@@ -139,8 +139,13 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
         One short text for each: ``theta 2.0 → 3.0``, ``helper `rate` changed``, ``numpy 2.2.0 → 2.3.1``. What
         changed by itself comes first; code that only leads to it is not mentioned beside it.
     """
-    found = [_change(label, old.get(label), new.get(label)) for label in _differing(old, new)]
-    return [text for _, text in sorted(found)]
+    return [text for _, text in labelled_changes(old, new)]
+
+
+def labelled_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the texts of `changes`, each behind the label of the part that it is about."""
+    found = [(_change(label, old.get(label), new.get(label)), label) for label in _differing(old, new)]
+    return [(label, text) for (_, text), label in sorted(found)]
 
 
 def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[str]:

@@ -5,19 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
-from jcache.fingerprint.describe import changes, some
+from jcache.fingerprint.describe import labelled_changes, some
 from jcache.fingerprint.distributions import LOADED
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import FileKind, Kind, Root, member, name_of
 from jcache.runtime.sealed_store import OpenedEntry, open_entry, staleness
 from jcache.store.store import header_at
 from jcache.units import format_seconds
+from jcache.vocabulary import VOCABULARY, Item
 
 _BUILT_OR_TRACED: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}
+_ITEMS: Final = {  # by how the label of a part begins; what is not here is the function's code and what it reaches
+    "argument ": Item.STATIC,
+    "option ": Item.JAX_OPTION,
+    "distribution jax": Item.VERSION,
+    "device": Item.DEVICES,
+    "platform": Item.DEVICES,
+}
 _MAX_HEADERS_READ: Final = 200
 _MAX_HEADERS_READ_AFTER_MISS: Final = 20
 _DEPENDENCY_PREFIXES: Final = (
@@ -43,6 +52,7 @@ class Explanation(NamedTuple):
         reason: the reason why the call is, or is not, served.
         nearest: for a miss, key of the most similar entry of a function of this name; None if there is none.
         changes: the changes since that entry was made, a line each, such as ``theta 2.0 → 3.0``.
+        item: for a miss, its cause in the words of `jcache explain`, such as ``static argument``; None if it has none.
     """
 
     name: str
@@ -51,6 +61,7 @@ class Explanation(NamedTuple):
     reason: str
     nearest: str | None = None
     changes: tuple[str, ...] = ()
+    item: Item | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {'hit' if self.hit else 'miss'}, {self.reason}"]
@@ -80,9 +91,9 @@ def explain(
         shared: read-only roots that serve, too.
     """
 
-    def explanation(reason: str, *changed: str, hit: bool = False) -> Explanation:
+    def explanation(reason: str, item: Item | None, *changed: str) -> Explanation:
         nearest = key if changed else None
-        return Explanation(name=name, key=key, hit=hit, reason=reason, nearest=nearest, changes=changed)
+        return Explanation(name, key, hit=item is None, reason=reason, nearest=nearest, changes=changed, item=item)
 
     for place in (root, *shared):
         try:
@@ -90,16 +101,15 @@ def explain(
             if opened is None:
                 continue
             if isinstance(opened, Finding):
-                return explanation(f"it is damaged: {opened.evidence}")
+                return explanation(f"it is damaged: {opened.evidence}", Item.DAMAGED)
             if stale := staleness(opened.header, parts):
-                return explanation(
-                    f"its code or its inputs have changed since it was {_BUILT_OR_TRACED[kind]}:", *stale
-                )
+                since = f"its code or its inputs have changed since it was {_BUILT_OR_TRACED[kind]}:"
+                return explanation(since, Item.PROGRAM, *stale)
             load(opened)
         except (OSError, DamagedEntry, Unresolved) as error:
-            return explanation(f"it cannot be loaded: {error}")
+            return explanation(f"it cannot be loaded: {error}", Item.UNREADABLE)
         seconds = format_seconds(opened.header.build_seconds)
-        return explanation(f"from {place.path}, {_BUILT_OR_TRACED[kind]} in {seconds}", hit=True)
+        return explanation(f"from {place.path}, {_BUILT_OR_TRACED[kind]} in {seconds}", None)
     return nearest(root, kind, name, key, parts)
 
 
@@ -116,31 +126,51 @@ def nearest(
         parts: the parts of the key.
         limit: the number of entries to compare, the latest first.
     """
-    compared = [
-        (len(lines := changes(_parts_before_build(header, parts), parts)), -header.created_ns, header.key, lines)
-        for header in _headers(root, kind, name_of(key), limit)
-    ]
+    compared = []
+    for header in _headers(root, kind, name_of(key), limit):
+        before = _parts_before_build(header, parts)
+        lines = labelled_changes(before, parts)
+        compared.append((len(lines), -header.created_ns, header.key, lines, before))
     if not compared:
-        return Explanation(name=name, key=key, hit=False, reason=f"nothing of this name is in {root.path}")
-    _, _, other, lines = min(compared)
-    reason = f"the nearest of the {kind} differs:" if lines else _why_missed_equal(kind, is_same=other == key)
-    return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=tuple(lines))
+        reason = f"nothing of this name is in {root.path}"
+        return Explanation(name=name, key=key, hit=False, reason=reason, item=Item.FIRST_TIME)
+    _, _, other, lines, before = min(compared, key=itemgetter(0, 1, 2))
+    if lines:
+        label, _ = lines[0]
+        item = _item_of(label, before.get(label, ""), parts.get(label, ""))
+        reason = f"the nearest of the {kind} differs:"
+    else:
+        item, reason = _why_missed_equal(kind, is_same=other == key)
+    texts = tuple(text for _, text in lines)
+    return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=texts, item=item)
 
 
-def _why_missed_equal(kind: Kind, *, is_same: bool) -> str:
-    """Return the reason why a call was missed although an entry was made from equal parts."""
+def _item_of(label: str, old: str, new: str) -> Item:
+    """Return the cause that a part of a key which differs is, given its label."""
+    if label.startswith("array "):
+        if old.partition("[")[0] != new.partition("[")[0]:
+            return Item.DTYPE
+        return Item.SHAPE if old.partition("]")[0] != new.partition("]")[0] else Item.WEAK_TYPE
+    return next((item for beginning, item in _ITEMS.items() if label.startswith(beginning)), Item.PROGRAM)
+
+
+def _why_missed_equal(kind: Kind, *, is_same: bool) -> tuple[Item, str]:
+    """Return the cause, and the reason, where a call was missed although an entry was made from equal parts."""
     if is_same:
-        return "another thread or process has stored it meanwhile"
+        return Item.MEANWHILE, VOCABULARY[Item.MEANWHILE].reason
     if kind is Kind.GRAPHS:
-        return "it was stored by another codec"
-    return "a trace with the same description has another key: values that the description abbreviates differ"
+        return Item.KEY_PART, "it was stored by another codec"
+    return (
+        Item.STATIC,
+        "a trace with the same description has another key: values that the description abbreviates differ",
+    )
 
 
 def why_missed(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, str]) -> str:
     """Return in short why a call was missed: its differences from the most similar of the latest entries."""
     found = nearest(root, kind, name, key, parts, limit=_MAX_HEADERS_READ_AFTER_MISS)
     if found.nearest is None:
-        return "nothing of this name was there"
+        return VOCABULARY[Item.FIRST_TIME].reason
     return some(found.changes) if found.changes else found.reason
 
 

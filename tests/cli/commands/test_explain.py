@@ -1,10 +1,12 @@
 """`jcache explain`: its JSON, and what it refuses."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from jcache.cli.app import run as run_command
 from jcache.layout import Root
 from jcache.runs.calls import BYPASSED, HIT
 from jcache.runs.record import Argument, ProgramRecord, RunRecord
@@ -103,3 +105,17 @@ def test_a_root_without_runs_says_how_to_record_one(jcache: Jcache, root: Root, 
     found = jcache("explain", "--root", root.path)
     assert found.code == 1 and f"jcache run --root {root.path} -- CMD" in found.err
     assert jcache("explain", "--root", tmp_path / "none").code == 10
+
+
+def test_of_many_runs_the_latest_are_read_first(
+    root: Root, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the latest records are read, and all of them where a run is older than those."""
+    monkeypatch.setattr("jcache.cli.commands.explain._LATEST_RUNS", 2)
+    monkeypatch.setenv("JCACHE_PYTHON", "/nonexistent")
+    keep(root, *(run(number, process(program(f"f{number}"))) for number in range(5)))
+    last, first = run(4).id, run(0).id
+    for what, expected in ((last, last), ("f4", last), (first, first), ("f0", first), (str(program("f0").key), first)):
+        assert run_command(["explain", what, "--root", str(root.path), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["run"] == expected
+    assert run_command(["explain", "f9", "--root", str(root.path)]) == 1

@@ -1,7 +1,7 @@
 """`jcache explain`: why programs missed the cache, what it cost, and what to do."""
 
 import os
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -22,6 +22,7 @@ from jcache.store.run_records import read_module, read_records
 from jcache.store.store import Store
 from jcache.text import command
 
+_LATEST_RUNS: Final = 200  # records that are read at first, in about a second
 WhatArgument = Annotated[
     str | None,
     typer.Argument(
@@ -54,15 +55,33 @@ def explain(
     if json and diff:
         raise InvalidValue("explain prints one form at a time: choose --json or --diff.")
     with open_store(root) as store:
-        history = History(record for data in read_records(store.root) if (record := record_from(data)) is not None)
+        history, targets = _found(store, what, other)
         with Programs(lambda module: read_module(store.root, module), os.environ) as programs:
-            targets = _targets(store, history, what, other)
             evidence = RootEvidence(store, history.keys)
             if targets[-1].run is None or (len(targets) == 2 and targets[0].key is not None):
                 _entries(store.root, history, targets, programs, evidence, json=json, diff=diff)
             else:
                 _run(store.root, history, targets, programs, evidence, json=json, diff=diff, verbose=verbose)
     return 0
+
+
+def _found(store: Store, what: str | None, other: str | None) -> tuple[History, list[Target]]:
+    """Return the recorded runs and what is to be explained: the latest runs, or all where those do not have it."""
+
+    def history(latest: int | None) -> History:
+        found = read_records(store.root, latest=latest)
+        return History(record for data in found if (record := record_from(data)) is not None)
+
+    recent = history(_LATEST_RUNS)
+    try:
+        targets = _targets(store, recent, what, other)
+        if len(recent.runs) < _LATEST_RUNS or all(target.run is not None for target in targets):
+            return recent, targets
+    except UnknownKey:
+        if len(recent.runs) < _LATEST_RUNS:
+            raise
+    everything = history(None)
+    return everything, _targets(store, everything, what, other)
 
 
 def _targets(store: Store, history: History, what: str | None, other: str | None) -> list[Target]:

@@ -1,0 +1,107 @@
+"""On real libraries, `jcache explain` names each change, alone, as the one cause of all misses.
+
+pytest tests/proofs/test_explained.py -m full --full
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from jcache.vocabulary import Item
+from tests.helpers.command_line import call
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+LIBRARIES = ("flax", "equinox", "diffrax", "numpyro")
+SEED: Mapping[str, str] = {"PYTHONHASHSEED": "1"}
+FLAGS = {
+    "XLA flag": {"XLA_FLAGS": "--xla_cpu_enable_fast_math=true"},
+    "device count": {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+}
+CHANGES = {
+    "static argument": Item.STATIC,
+    "dtype": Item.DTYPE,
+    "shape": Item.SHAPE,
+    "x64": Item.JAX_OPTION,
+    "captured constant": Item.CONSTANT,
+    "renamed helper": Item.NAMES,
+    "XLA flag": Item.XLA_FLAGS,
+    "device count": Item.DEVICES,
+}
+TORAX = {"XLA flag": Item.XLA_FLAGS, "device count": Item.DEVICES, "shape": Item.SHAPE, "x64": Item.JAX_OPTION}
+SHORT = '{"numerics": {"t_final": 0.2}}'
+OTHER_GRID = '{"numerics": {"t_final": 0.2}, "geometry": {"geometry_type": "circular", "n_rho": 30}}'
+
+
+def run(root: Path, script: str, *arguments: str, environment: Mapping[str, str]) -> None:
+    words = [sys.executable, "-m", "jcache", "run", "--quiet", "--root", str(root), "--", sys.executable]
+    done = call([*words, str(PROGRAMS / script), *arguments], env=environment)
+    assert done.code == 0, done.err
+
+
+def the_cause(root: Path) -> Item:
+    """Return the one cause of the misses of the last run; there must be one, and only one."""
+    done = call([sys.executable, "-m", "jcache", "explain", "--root", str(root), "--json"])
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    causes = [(cause["item"], cause["name"], cause["misses"], cause["functions"]) for cause in found["causes"]]
+    assert len(causes) == 1, causes
+    assert causes[0][2] == found["misses"] > 0
+    return Item(causes[0][0])
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Roots in which the programs have run, made where they are needed."""
+    return {"": tmp_path_factory.mktemp("bases")}
+
+
+def base(bases: dict[str, Path], name: str, script: str, *arguments: str) -> Path:
+    if name not in bases:
+        bases[name] = bases[""] / name
+        run(bases[name], script, *arguments, environment=SEED)
+    return bases[name]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_change_alone_is_the_one_cause(
+    bases: dict[str, Path], tmp_path: Path, library: str, change: str, full: bool
+) -> None:
+    """A change to a program of a library, which calls many operations of JAX, is one cause."""
+    if not full and library != "flax":
+        pytest.skip("in the full form only")
+    pytest.importorskip(library)
+    root = shutil.copytree(base(bases, library, "explained_libraries.py", library), tmp_path / "root")
+    run(root, "explained_libraries.py", library, change, environment={**SEED, **FLAGS.get(change, {})})
+    assert the_cause(root) is CHANGES[change]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_hash_seed_of_a_program_that_iterates_a_set_is_the_one_cause(
+    tmp_path: Path, library: str, full: bool
+) -> None:
+    """Another order of a set gives another program under another seed, and that is told."""
+    if not full and library != "flax":
+        pytest.skip("in the full form only")
+    pytest.importorskip(library)
+    for seed in ("1", "2"):
+        run(tmp_path, "explained_libraries.py", library, "set", environment={"PYTHONHASHSEED": seed})
+    assert the_cause(tmp_path) is Item.HASH_SEED
+
+
+@pytest.mark.parametrize("change", TORAX)
+def test_a_change_to_torax_alone_is_the_one_cause(
+    bases: dict[str, Path], tmp_path: Path, change: str, full: bool
+) -> None:
+    """A change to Torax's basic configuration, or to what surrounds it, is one cause."""
+    if not full:
+        pytest.skip("in the full form only")
+    pytest.importorskip("torax")
+    root = shutil.copytree(base(bases, "torax", "torax_basic.py", SHORT), tmp_path / "root")
+    environment = {**SEED, **FLAGS.get(change, {}), **({"JAX_PRECISION": "f32"} if change == "x64" else {})}
+    run(root, "torax_basic.py", OTHER_GRID if change == "shape" else SHORT, environment=environment)
+    assert the_cause(root) is TORAX[change]
