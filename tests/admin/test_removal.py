@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from jcache.admin.removal import PruneLimits, execute, plan_clear, plan_prune
-from jcache.entry import Entry
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Known
 from jcache.store.listing import SNAPSHOT_FROM
@@ -47,7 +46,7 @@ def test_the_ledger_follows_the_cache(large: Path, tmp_path: Path, left: int, mo
         assert len(execute(store, plan, xla=False, dry_run=False).removed) == SNAPSHOT_FROM + 2000 - left
     assert root.ledger.stat().st_size < before / 10
     with Store(root) as store:
-        entries: list[Entry] = store.entries()
+        entries = store.entries()
         assert len(entries) == left and all(entry.seconds == 1.0 for entry in entries)
         assert verify(store, VerifyRequest(grace_ns=0)).findings == []
 

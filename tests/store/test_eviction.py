@@ -1,11 +1,13 @@
 """Plans: the entries to evict."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from hypothesis import given, strategies as st
 
 from jcache.entry import Entry
-from jcache.store.eviction import Excess, everything, make_room, plan, sort_key
+from jcache.store.eviction import Excess, everything, make_room, plan
+from jcache.store.eviction_order import sort_key
 from jcache.store.policy import Order, Plan, Policy, Reason, Share, Verdict, reasons
 from tests.helpers.entries import DAY, NOW, entry
 
@@ -40,7 +42,7 @@ def decide(some: list[Entry], policy: Policy, free: int = FREE) -> Plan:
     return plan(some, policy, now_ns=NOW, free_bytes=free)
 
 
-def of(verdicts: tuple[Verdict, ...], *why: Reason) -> list[Entry]:
+def of(verdicts: Iterable[Verdict], *why: Reason) -> list[Entry]:
     return [entry for entry, reason in verdicts if not why or reason in why]
 
 

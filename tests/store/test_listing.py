@@ -26,7 +26,7 @@ def read(directory: Path) -> Listing:
 
 
 def rows(listing: Listing) -> list[tuple[object, ...]]:
-    return sorted(tuple(e) for e in listing.entries())
+    return sorted(tuple(e) for e in listing)
 
 
 def test_totals(plain: Root) -> None:
@@ -72,7 +72,7 @@ def test_what_lies_beside_the_entries(plain: Root, beyond: Path) -> None:
     for ours in (".lockfile", "CACHEDIR.TAG", ".jcache"):
         (plain.path / ours).touch()
     listing = read(plain.path)
-    assert [e.key for e in listing.entries()] == [key(1)]
+    assert [e.key for e in listing] == [key(1)]
     assert sorted((e.key, e.bytes, e.legacy) for e in listing.legacy) == sorted(
         [(digits(2), len(executable(2, Codec.ZLIB)), True), (key(3), len(executable(3)), True)]
     )
@@ -127,7 +127,7 @@ def test_odd_names(plain: Root, beyond: Path) -> None:
         with open(directory + b"/" + odd, "wb") as file:
             file.write(b"12")
     listing = read(plain.path)
-    assert sorted(e.name for e in listing.entries()) == sorted(["with space", "n" * 184, "größe"])
+    assert sorted(e.name for e in listing) == sorted(["with space", "n" * 184, "größe"])
     assert [(n.member, n.bytes) for n in listing.neighbours] == [(FileKind.UNKNOWN, 2)] * 2
 
 
@@ -262,11 +262,11 @@ def test_an_entry_that_comes_within_a_tick(plain: Root, memory: Memory) -> None:
     """An entry written right after a listing is in the next one, even if the directory's time is the same."""
     add(plain.path, key(1))
     then = plain.path.stat().st_mtime_ns
-    assert [e.key for e in read_listing(Kind.EXECUTABLES, plain.path, memory).entries()] == [key(1)]
+    assert [e.key for e in read_listing(Kind.EXECUTABLES, plain.path, memory)] == [key(1)]
     add(plain.path, key(2))
     os.utime(plain.path, ns=(then, then))
     listing = read_listing(Kind.EXECUTABLES, plain.path, memory)
-    assert sorted(e.key for e in listing.entries()) == sorted([key(1), key(2)])
+    assert sorted(e.key for e in listing) == sorted([key(1), key(2)])
 
 
 def test_small_directories_need_no_snapshot(plain: Root, tmp_path: Path) -> None:
