@@ -5,7 +5,7 @@ It is never needed to serve an entry: an absent one reads as empty, and what can
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,13 +18,13 @@ from jcache.store import ledger_rows as rows
 from jcache.store.economics import Economics, Spending
 from jcache.store.entries import batches
 from jcache.store.ledger_connection import ECONOMICS_SCHEMA, REMOVALS_SCHEMA, LedgerFile, has
+from jcache.store.ledger_keys import change_keys, of_keys
 
 if TYPE_CHECKING:
     import sqlite3
 
 _FEW_PAGES: Final = 256  # unused pages of the file that are not worth a rewrite: 1 MiB
 _ROWS_AT_ONCE: Final = 20_000
-_KEYS_AT_ONCE: Final = 500  # which every SQLite takes as parameters
 _RUNS_IN_FULL: Final = 100
 _REMOVALS_KEPT: Final = 10_000
 _SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
@@ -79,14 +79,6 @@ class KnownRemoval(NamedTuple):
     remover: str
 
 
-class VerificationTimes(NamedTuple):
-    """The first and the last time at which entries were verified, nanoseconds since 1970, and how many were."""
-
-    rows: int
-    first_ns: int | None
-    last_ns: int | None
-
-
 _COLUMNS: Final = ", ".join(Known._fields)
 _KNOWN: Final = (
     rows.kind, rows.key, rows.text, rows.count, rows.seconds, rows.text, rows.text, rows.text,
@@ -112,7 +104,7 @@ class Ledger(LedgerFile):
     def known(self, kind: Kind, keys: Iterable[str] | None = None) -> dict[str, Known]:
         """Return the records of the entries of a kind, of all of them or of some keys."""
         query = f"SELECT {_COLUMNS} FROM entries WHERE kind = ?"  # noqa: S608  names of our own
-        found = self.read(lambda database: list(_of_keys(database, query, kind, keys)))
+        found = self.read(lambda database: list(of_keys(database, query, kind, keys)))
         return {row[1]: Known(kind, *row[1:]) for row in rows.whole(found, _KNOWN, 2)}
 
     def facts(
@@ -131,7 +123,7 @@ class Ledger(LedgerFile):
         def ask(database: "sqlite3.Connection") -> dict[str, tuple[Any, ...]]:
             found: dict[str, tuple[Any, ...]] = {}
             fitting: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # many rows say the same
-            for key, *values in _of_keys(database, query, kind, keys):
+            for key, *values in of_keys(database, query, kind, keys):
                 if rows.key(key) is not None:
                     row = tuple(values)
                     if row not in fitting:
@@ -182,7 +174,7 @@ class Ledger(LedgerFile):
         now = clock.now_ns()
 
         def drop(names: list[tuple[Kind, str]], database: "sqlite3.Connection") -> None:
-            _change_keys("DELETE FROM entries", (), names, database)
+            change_keys("DELETE FROM entries", (), names, database)
             database.execute(REMOVALS_SCHEMA)
             database.executemany(note, ((*name, now, remover) for name in names[-_REMOVALS_KEPT:]))
             database.execute(limit, (_REMOVALS_KEPT,))
@@ -207,31 +199,6 @@ class Ledger(LedgerFile):
         statement, names = f"UPDATE entries SET {bytes_of} WHERE kind = ? AND key = ?", list(keys)  # noqa: S608
         if names and self.is_there():
             self.write(lambda database: database.executemany(statement, names), anew=False)
-
-    def record_verified(self, keys: Iterable[tuple[Kind, str]], verified_ns: int) -> None:
-        """Record that entries on record were found unchanged."""
-        change = partial(_change_keys, "UPDATE entries SET verified_ns = ?", (verified_ns,), list(keys))
-        self.write(change, anew=False)
-
-    def verification_times(self, kind: Kind) -> VerificationTimes | None:
-        """Return when entries of a kind were verified; None without a ledger."""
-        query = "SELECT count(verified_ns), min(verified_ns), max(verified_ns) FROM entries WHERE kind = ?"
-        found = self.read(lambda database: database.execute(query, (kind,)).fetchone())
-        return None if found is None else VerificationTimes(*found)
-
-    def count_digests(self, kind: Kind) -> int:
-        """Return how many entries of a kind have a digest on record."""
-        query = "SELECT count(digest_ns) FROM entries WHERE kind = ?"
-        found = self.read(lambda database: database.execute(query, (kind,)).fetchone())
-        return found[0] if found else 0
-
-    def with_digests(self, kind: Kind) -> Iterator[list[str]]:
-        """Yield the keys of the entries of a kind that have a digest on record, in order, some at a time."""
-        query = "SELECT key FROM entries WHERE kind = ? AND key > ? AND digest_ns IS NOT NULL ORDER BY key LIMIT ?"
-        last: Any = ""
-        while found := self.read(partial(_fetch_all, query, (kind, last, _ROWS_AT_ONCE))):
-            (last,) = found[-1]
-            yield [key for (key,) in found if rows.key(key) is not None]
 
     # -- what building and loading take
 
@@ -343,34 +310,6 @@ class Ledger(LedgerFile):
             self.write(lambda database: database.execute(others, ours))
             if self.read(is_large):
                 self.compact()
-
-
-def _of_keys(
-    database: "sqlite3.Connection", query: str, kind: Kind, keys: Iterable[str] | None
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows that a query finds for a kind, of some keys or of all; many keys are looked up together."""
-    if keys is None:
-        yield from database.execute(query, (kind,))
-        return
-    for some in batches(sorted(keys), _KEYS_AT_ONCE):  # neighbours lie on one page
-        yield from database.execute(f"{query} AND key IN ({_marks(some)})", (kind, *some))
-
-
-def _marks(values: Collection[object]) -> str:
-    return ", ".join("?" * len(values))
-
-
-def _fetch_all(query: str, parameters: tuple[Any, ...], database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-    return database.execute(query, parameters).fetchall()
-
-
-def _change_keys(
-    change: str, values: tuple[object, ...], names: list[tuple[Kind, str]], database: "sqlite3.Connection"
-) -> None:
-    """Change or delete the records of some entries, neighbours together."""
-    for kind in {kind for kind, _ in names}:
-        for some in batches(sorted(key for of, key in names if of is kind), _KEYS_AT_ONCE):
-            database.execute(f"{change} WHERE kind = ? AND key IN ({_marks(some)})", (*values, kind, *some))
 
 
 def _text(path: str) -> str:

@@ -27,7 +27,6 @@ from jcache import clock
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
 from jcache.layout import (
     JAX,
-    STATE_NAME,
     FileKind,
     Kind,
     Layout,
@@ -35,18 +34,17 @@ from jcache.layout import (
     member,
 )
 from jcache.store.access_times import AHEAD, NEVER, NOT_KEPT, UNKNOWN, AccessTimes, access_times
-from jcache.store.directories import open_below, opened
+from jcache.store.directories import open_below
 from jcache.store.entries import KIND_CODES, EntrySequence
 from jcache.store.entry_reader import EntryReader, settled_sidecars, storable_ns
 from jcache.store.file_tree import tree_size
 from jcache.store.files import read
-from jcache.store.sidecar import LATEST_NS
+from jcache.store.foreign_listing import fill_foreign
 
 if TYPE_CHECKING:
-    from jcache.store.foreign import Adapter
+    pass
 
 SNAPSHOT_FROM: Final = 10_000
-_TELLS: Final = Kind.GRAPHS  # the kind whose listing names the files that are no entries of another program
 
 
 class Snapshots(Protocol):
@@ -298,48 +296,6 @@ def list_root(root: Root, kind: Kind, snapshots: Snapshots | None = None, *, use
     """
     if root.layout.follows_jax:
         return read_listing(kind, root.directory(kind), snapshots, root=root, uses=uses)
-    return _list_foreign(root, root.adapter, kind)
-
-
-def _list_foreign(root: Root, adapter: "Adapter", kind: Kind) -> Listing:
-    path = root.path
-    listing = Listing(kind, path, adapter)
-    with opened(root, path) as descriptor:
-        listing.times = access_times(descriptor, root)
-    for name, item in _scan_foreign(adapter, path):
-        if name == STATE_NAME:
-            continue
-        known = adapter.entry(name)
-        if (known[0] if known else _TELLS) is not kind:
-            continue
-        try:
-            status = item.stat(follow_symlinks=False)
-        except OSError:
-            continue  # vanished meanwhile
-        regular = stat.S_ISREG(status.st_mode)
-        if known and regular:
-            made = min(max(status.st_mtime_ns, 0), LATEST_NS)
-            columns = listing.columns
-            columns.keys.append(known[1])
-            changed = storable_ns(status.st_ctime_ns)
-            numbers_of = status.st_size, made, made, NO_SIDECAR, listing.times.used_ns(status), changed
-            for column, number in zip(columns[1:], numbers_of, strict=True):
-                column.append(number)
-        else:
-            what = FileKind.UNKNOWN if known else listing.member(name)[0]
-            listing.neighbours.append(Neighbour(name, what, 1, status.st_size if regular else 0))
+    listing = Listing(kind, root.path, root.adapter)
+    fill_foreign(listing, root, root.adapter)
     return listing
-
-
-def _scan_foreign(adapter: "Adapter", path: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield the files in a directory and in the adapter's sub-directories of it, with their relative names."""
-    with os.scandir(path) as items:
-        for item in items:
-            if item.name not in adapter.directories or not item.is_dir(follow_symlinks=False):
-                yield item.name, item
-    for directory in adapter.directories:
-        below = path / directory
-        if below.is_dir() and not below.is_symlink():
-            with os.scandir(below) as items:
-                for item in items:
-                    yield f"{directory}/{item.name}", item

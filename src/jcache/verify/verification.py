@@ -10,13 +10,13 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from jcache import clock
 from jcache.entry import is_young
-from jcache.errors import InvalidValue, LedgerUnavailable
+from jcache.errors import LedgerUnavailable
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind
 from jcache.store.entries import EntrySequence, batches, in_order, joined
@@ -27,6 +27,7 @@ from jcache.store.roots import is_bounded
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION, CheckResult, Claim, check
 from jcache.verify.last_verification import record_verification
+from jcache.verify.ledger_records import RECORDS_AT_ONCE, LedgerRecords
 from jcache.verify.neighbours import check_neighbours, describe_unlisted, is_clock_behind
 from jcache.verify.permissions import Exposure, check_directories, check_entries
 from jcache.verify.pool import Batch, check_batches
@@ -35,7 +36,6 @@ from jcache.verify.result import Verification, VerifyRequest
 _PAUSE_S: Final = 0.5
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
-_RECORDS_AT_ONCE: Final = 20_000
 _KINDS: Final = tuple(Kind)
 _NOTHING: Final = (None, None, None)
 _TRANSIENT: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
@@ -76,13 +76,7 @@ class _Verifier:
         self._store = store
         self._request = request
         self._exposures: dict[Kind, Counter[Exposure]] = {kind: Counter() for kind in request.kinds}
-        self._news: list[Known] = []
-        self._unchanged: list[tuple[Kind, str]] = []
-        self._recorded = dict.fromkeys(request.kinds, 0)
-        self._asked = 0
-        self._verified_ns = clock.now_ns()
-        self._ledger_lost = False
-        self._copied_ns = self._check_ledger()
+        self._records = LedgerRecords(store, request.kinds, self.result.findings)
         self._listings = {kind: self._list(kind) for kind in request.kinds}
 
     # -- entries
@@ -112,17 +106,17 @@ class _Verifier:
                 progress(done, total)
             self._check_again(unsure)
         finally:
-            self._record_results()
+            self._records.finish(len(entries))
 
     def _candidates(self, entries: EntrySequence) -> Sequence[int]:
         """Return the rows of the entries to check: those verified longest ago first, equal ones as in the ledger."""
         request, verified = self._request, array("q")
         for kind, listing in self._listings.items():
-            if request.subset is None and request.max_seconds is None and self._are_alike(kind, len(listing)):
+            if request.subset is None and request.max_seconds is None and self._records.are_alike(kind, len(listing)):
                 verified.frombytes(bytes(verified.itemsize * len(listing)))
                 continue
-            for keys in batches(listing.columns.keys, _RECORDS_AT_ONCE):
-                known = self._query_ledger(kind, ("verified_ns",), keys)
+            for keys in batches(listing.columns.keys, RECORDS_AT_ONCE):
+                known = self._records.facts(kind, ("verified_ns",), keys)
                 verified.extend(known.get(key, _NOTHING)[0] or 0 for key in keys)
         sizes = entries.numbers("bytes")
         self.result.entries, self.result.bytes = len(entries), sum(sizes)
@@ -131,26 +125,17 @@ class _Verifier:
         )
         return rows if request.subset is None else rows[: request.subset.count([sizes[row] for row in rows])]
 
-    def _are_alike(self, kind: Kind, entries: int) -> bool:
-        """Return whether all entries of a kind were verified by one run, or none was, so that none comes first."""
-        with self._reporting_ledger():
-            times = self._store.ledger.verification_times(kind)
-            return times is None or times.rows == 0 or (times.first_ns == times.last_ns and times.rows == entries)
-        return True
-
     def _claims(self, entries: EntrySequence, rows: Sequence[int]) -> Iterator[tuple[Claim, int]]:
         """Yield entries to check, with what the ledger knows of them, and their bytes."""
         adapter, sizes, kinds = self._store.root.adapter, entries.numbers("bytes"), entries.numbers("kind")
-        for some in batches(rows, _RECORDS_AT_ONCE):
+        for some in batches(rows, RECORDS_AT_ONCE):
             for code, of_kind in groupby(some, kinds.__getitem__):
                 kind, keys = _KINDS[code], {entries.key_at(row): row for row in of_kind}
-                known = self._query_ledger(kind, ("digest", "digest_ns", "checks"), list(keys))
-                self._asked += len(keys)
-                self._recorded[kind] += sum(digest_ns is not None for _, digest_ns, _ in known.values())
+                known = self._records.of_bytes(kind, list(keys))
                 for key, row in keys.items():
                     digest, taken_ns, checks = known.get(key, _NOTHING)
                     passed = checks == CHECKS_VERSION
-                    yield Claim(kind, key, digest, taken_ns or 0, self._copied_ns, passed, adapter), sizes[row]
+                    yield Claim(kind, key, digest, taken_ns or 0, self._records.copied_ns, passed, adapter), sizes[row]
 
     def _batches(self, candidates: Iterator[tuple[Claim, int]], deadline: float | None) -> Iterator[Batch]:
         """Yield the candidates in batches of up to 8 MiB, until the deadline."""
@@ -191,7 +176,7 @@ class _Verifier:
 
     def _add_result(self, checked: CheckResult) -> None:
         if checked.gone:
-            self._recorded[checked.claim.kind] -= checked.claim.digest is not None  # the ledger is looked through then
+            self._records.gone(checked.claim)
             return
         claim, stamp, result = checked.claim, checked.stamp, self.result
         size = stamp.bytes if stamp else 0
@@ -200,34 +185,22 @@ class _Verifier:
         result.rewritten += checked.rewritten
         if checked.exposure is not None:
             self._exposures[claim.kind][checked.exposure] += 1
-        if len(self._news) + len(self._unchanged) >= _RECORDS_AT_ONCE:
-            self._record_news()
         if checked.finding is not None:
             result.findings.append(checked.finding)
-            self._news.append(
-                Known(claim.kind, claim.key, verified_ns=self._verified_ns, checks=0)
-            )  # no version passed
+            about = Known(claim.kind, claim.key, verified_ns=self._records.verified_ns, checks=0)  # no version passed
+            self._records.add(about)
             return
         result.unchanged += claim.passed and not checked.rewritten
         result.sound.append(claim)
         if checked.opaque is not None:
             result.opaque[checked.opaque] += 1
         version = CHECKS_VERSION if checked.passed else None
-        taken_ns = None if checked.taken_ns is None else holds_from(checked.taken_ns, self._copied_ns)
+        taken_ns = None if checked.taken_ns is None else holds_from(checked.taken_ns, self._records.copied_ns)
         if claim.digest == checked.digest and claim.digest_ns == taken_ns and (claim.passed or version is None):
-            self._unchanged.append((claim.kind, claim.key))
+            self._records.unchanged(claim.kind, claim.key)
             return
-        self._news.append(
-            Known(
-                claim.kind,
-                claim.key,
-                checked.digest,
-                size,
-                digest_ns=taken_ns,
-                verified_ns=self._verified_ns,
-                checks=version,
-            )
-        )
+        about = Known(claim.kind, claim.key, checked.digest, size, digest_ns=taken_ns, checks=version)
+        self._records.add(about._replace(verified_ns=self._records.verified_ns))
 
     # -- files beside the entries
 
@@ -260,7 +233,7 @@ class _Verifier:
             return
         entries = {entry.key: entry for entry in listing}
         now_ns = clock.now_ns()
-        lineage = read_lineage(self._store, remember=not self._ledger_lost)
+        lineage = read_lineage(self._store, remember=not self._records.lost)
         for (kind, key), evidence in lineage.dangling():
             entry = entries.get(key)
             if entry is not None and not is_young(entry.created_ns, now_ns, self._request.grace_ns):
@@ -285,61 +258,4 @@ class _Verifier:
 
     def _list(self, kind: Kind) -> Listing:
         """Return the listing of a directory; save no snapshot if the ledger is damaged, since that would replace it."""
-        return self._store.listing(kind, remember=not self._ledger_lost)
-
-    def _check_ledger(self) -> int | None:
-        """Return when the root was copied; None if it was not."""
-        with self._reporting_ledger():
-            self._store.ledger.check()
-            return self._store.ledger.copied_ns()
-        return None
-
-    def _query_ledger(self, kind: Kind, names: tuple[str, ...], keys: list[str]) -> dict[str, tuple[Any, ...]]:
-        if not self._ledger_lost:
-            with self._reporting_ledger():
-                return self._store.ledger.facts(kind, names, keys)
-        return {}
-
-    @contextmanager
-    def _reporting_ledger(self) -> Iterator[None]:
-        """Report that the ledger fails in the block, and go on after it."""
-        try:
-            yield
-        except LedgerUnavailable as error:
-            self._report_ledger(error)
-
-    def _report_ledger(self, error: LedgerUnavailable) -> None:
-        """Report a damaged ledger as a finding, and a busy or unreadable one as a notice."""
-        if not error.lost:
-            self._store.queue.notice(str(error))
-        elif not self._ledger_lost:
-            self._ledger_lost = True
-            path = self._store.root.ledger
-            self.result.findings.append(Finding(damage=Damage.LEDGER, path=path, evidence=str(error)))
-
-    def _record_results(self) -> None:
-        """Record the remaining results, and that some entries on record have gone."""
-        self._record_news()
-        ledger = self._store.ledger
-        for kind, recorded in self._recorded.items() if not self._ledger_lost else ():
-            with self._reporting_ledger():
-                if self._asked < self.result.entries or ledger.count_digests(kind) != recorded:
-                    for keys in ledger.with_digests(kind):
-                        ledger.discredit([(kind, key) for key in keys if not self._exists(kind, key)])
-
-    def _record_news(self) -> None:
-        """Record results, unless the ledger is damaged: only a repair replaces it."""
-        news, unchanged = self._news, self._unchanged
-        self._news, self._unchanged = [], []
-        if not self._ledger_lost:
-            with self._reporting_ledger():
-                if unchanged:
-                    self._store.ledger.record_verified(unchanged, self._verified_ns)
-                if news:
-                    self._store.ledger.record(news, anew=False)
-
-    def _exists(self, kind: Kind, key: str) -> bool:
-        try:
-            return os.path.lexists(self._store.root.place(kind, key))
-        except InvalidValue:  # the ledger may hold anything, such as a malformed key
-            return False
+        return self._store.listing(kind, remember=not self._records.lost)
