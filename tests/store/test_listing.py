@@ -4,6 +4,7 @@ import os
 import random
 import socket
 import time
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from jcache.entry import Neighbour
 from jcache.formats.envelope import Codec
 from jcache.layout import FileKind, Kind, Root
 from jcache.store import listing as module
+from jcache.store.access_times import UNKNOWN, AccessTimes
 from jcache.store.ledger import Ledger
 from jcache.store.listing import Listing, read_listing
 from tests.helpers.entries import DAY, NOW, SECOND, add, digits, executable, key, tree
@@ -304,3 +306,18 @@ def test_a_damaged_snapshot_is_none(plain: Root, memory: Memory, damage: str) ->
     if damage != "keys":
         assert memory.load_snapshot(str(plain.path)) is None
         assert contents(read_listing(Kind.EXECUTABLES, plain.path, memory)) == before
+
+
+def test_numbers_are_those_of_the_entries(plain: Root) -> None:
+    """The columns of a listing say what its entries say, whether sidecars or access times tell of uses."""
+    for number in range(4):
+        path = add(plain.path, key(number), number, written_ns=NOW, used_ns=NOW + number if number % 2 else None)
+        os.utime(path, ns=(NOW + 2 * (number > 1), NOW))
+    listing = read(plain.path)
+    listing.times = AccessTimes(DAY)
+    listing.columns.accessed[:] = array("q", [UNKNOWN, 0, NOW + 2, NOW + 9])
+    for name in ("bytes", "created_ns", "recency_ns", "latest_ns"):
+        assert list(listing.numbers(name)) == [getattr(entry, name) for entry in listing]
+    assert [tuple(Kind)[code] for code in listing.numbers("kind")] == [entry.kind for entry in listing]
+    for name in ("pinned", "legacy", "unknown"):
+        assert list(listing.rows_with(name)) == [row for row, entry in enumerate(listing) if getattr(entry, name)]

@@ -59,7 +59,7 @@ class FactBook:
         It is read in the order of the ledger; legacy entries are not asked about.
         """
         numbers, known = array("q", bytes(8 * len(entries))), dict[Facts, int]()
-        rows = in_order(range(len(entries)), entries.key_at, entries.numbers("kind"), entries.numbers("place"))
+        rows = in_order(range(len(entries)), entries.key_at, entries.numbers("place"))
         for places in batches(rows, _AT_ONCE):
             some = list(entries.at(places))
             self.learn(some, _OF_LEDGER)

@@ -113,20 +113,21 @@ class Listing(EntrySequence):
 
     def numbers(self, name: str) -> "array[int]":
         """Return a number of each entry, as `EntrySequence.numbers` does."""
+        columns, within_ns = self.columns, self.times.within_ns or 0
         match name:
             case "bytes":
-                return self.columns.sizes
+                return columns.sizes
             case "created_ns":
-                return self.columns.created
+                return columns.created
             case "recency_ns":
                 return self.used()
             case "place":
-                return self.columns.keys.places()
+                return columns.keys.places()
             case "kind":
                 return array("q", [KIND_CODES[self.kind]]) * len(self)
-            case "latest_ns" if self.used() is self.columns.recency:
-                return self.columns.recency
-        return EntrySequence.numbers(self, name)
+            case _:  # latest_ns
+                times = zip(columns.recency, columns.accessed, strict=True)
+                return array("q", (read + within_ns if read > used else used for used, read in times))
 
     def rows_with(self, name: str) -> Iterable[int]:
         """Return the places of entries, as `EntrySequence.rows_with` does."""
