@@ -6,6 +6,7 @@ from hypothesis import given, strategies as st
 
 from jcache.entry import SETTLED_NS, Columns, Entry, Snapshot
 from jcache.layout import Kind
+from jcache.layout.key_list import KeyList
 from tests.helpers.entries import NOW, digits, entry, key
 
 
@@ -21,9 +22,9 @@ def test_what_an_entry_is_called() -> None:
 def test_rows_of_columns(keep: list[bool]) -> None:
     """`where` keeps the flagged rows, all columns of them, in their order."""
     numbers = range(len(keep))
-    columns = Columns([key(i) for i in numbers], *(array("q", numbers) for _ in range(6)))
+    columns = Columns(KeyList(key(i) for i in numbers), *(array("q", numbers) for _ in range(6)))
     kept = [i for i in numbers if keep[i]]
-    assert columns.where(keep) == Columns([key(i) for i in kept], *(array("q", kept) for _ in range(6)))
+    assert columns.where(keep) == Columns(KeyList(key(i) for i in kept), *(array("q", kept) for _ in range(6)))
 
 
 def test_empty_columns_are_new_ones() -> None:
@@ -39,7 +40,7 @@ def test_what_a_snapshot_vouches_for() -> None:
     """Names and sizes count as final two seconds after the last change."""
 
     def snapshot(changed_ns: int, created_ns: int) -> Snapshot:
-        columns = Columns([key(1)], *(array("q", [created_ns]) for _ in range(6)))
+        columns = Columns(KeyList([key(1)]), *(array("q", [created_ns]) for _ in range(6)))
         return Snapshot(changed_ns, NOW, columns, [])
 
     old, recent = NOW - SETTLED_NS - 1, NOW - SETTLED_NS

@@ -1,15 +1,21 @@
 """Entries as values: one entry, the files beside entries, and all entries of a directory in columns."""
 
 import os
+import zlib
 from array import array
+from collections.abc import Sequence
+from functools import reduce
 from itertools import compress
+from operator import xor
 from typing import Final, NamedTuple
 
-from jcache.layout import ENTRY_SUFFIX, FileKind, Kind, are_files_of_keys, name_of
+from jcache.layout import ENTRY_SUFFIX, FileKind, Kind, name_of
+from jcache.layout.key_list import KeyList
 
 SETTLED_NS: Final = 2_000_000_000  # the age from which on a modification time cannot stay the same after a change
 GRACE_NS: Final = 60_000_000_000  # for unfinished files: JAX writes in place, and large entries slowly
 NO_SIDECAR: Final = -1
+_LEVEL: Final = 1  # of zlib
 
 
 def is_young(written_ns: int, now_ns: int, grace_ns: int = GRACE_NS) -> bool:
@@ -75,7 +81,7 @@ class Neighbour(NamedTuple):
 class Columns(NamedTuple):
     """The entries of a directory, one column each; the n-th item of every column belongs to the n-th key."""
 
-    keys: list[str]
+    keys: KeyList
     sizes: "array[int]"
     created: "array[int]"
     recency: "array[int]"
@@ -85,20 +91,23 @@ class Columns(NamedTuple):
 
     @classmethod
     def empty(cls) -> "Columns":
-        return cls([], *(array("q") for _ in range(6)))
+        return cls(KeyList(), *(array("q") for _ in range(6)))
 
     @property
     def are_sound(self) -> bool:
-        """Whether columns that come from a file hold keys only, and no negative size or time."""
-        names = [f"{key}{ENTRY_SUFFIX}" for key in self.keys]
+        """Whether columns that come from a file have no negative size or time."""
         lowest = min((min(column, default=0) for column in (self.sizes, self.created, self.recency)), default=0)
-        lowest = min(lowest, 2 + min(self.accessed, default=0))  # where AHEAD is -2
-        return lowest >= 0 and "/" not in "".join(self.keys) and (not names or are_files_of_keys(names))
+        return min(lowest, 2 + min(self.accessed, default=0)) >= 0  # where AHEAD is -2
 
-    def where(self, keep: list[bool]) -> "Columns":
+    def fingerprint(self) -> int:
+        """Return a number that other columns hardly ever have."""
+        keys, *numbers = self
+        return reduce(lambda before, column: zlib.crc32(column, before), numbers, zlib.crc32(keys.packed()))
+
+    def where(self, keep: Sequence[bool]) -> "Columns":
         """Return the rows whose flag is true."""
         keys, *numbers = self
-        return Columns(list(compress(keys, keep)), *(array("q", compress(column, keep)) for column in numbers))
+        return Columns(keys.where(keep), *(array("q", compress(column, keep)) for column in numbers))
 
 
 class Snapshot(NamedTuple):
@@ -133,21 +142,30 @@ class Snapshot(NamedTuple):
     def packed(self) -> tuple[object, ...]:
         """Return the two times, then each column and the other names as bytes, for `unpacked` on this machine."""
         keys, sizes, created, recency, sidecars, accessed, changed = self.columns
-        times = recency + accessed + changed  # three in one, since the ledger stores four columns
-        numbers = sizes, created, times, sidecars
-        return self.changed_ns, self.read_ns, _join(keys), *(column.tobytes() for column in numbers), _join(self.others)
+        # The ledger has four columns. Most files were used and changed when they were written: a difference of nothing.
+        times = _differences(recency, created) + accessed + _differences(changed, created)
+        numbers = (zlib.compress(column, _LEVEL) for column in (sizes, created, times, sidecars))
+        return self.changed_ns, self.read_ns, keys.packed(), *numbers, _join(self.others)
 
     @classmethod
-    def unpacked(cls, changed_ns: int, read_ns: int, keys: bytes, *rest: bytes) -> "Snapshot | None":
+    def unpacked(cls, changed_ns: int, read_ns: int, packed_keys: bytes, *rest: bytes) -> "Snapshot | None":
         """Return the snapshot that was packed; None where the columns do not fit together."""
-        *numbers, others = rest
-        sizes, created, times, sidecars = map(_numbers, numbers)
-        count = len(times) // 3
-        recency, accessed, changed = times[:count], times[count : 2 * count], times[2 * count :]
-        columns = Columns(_split(keys), sizes, created, recency, sidecars, accessed, changed)
-        if len({len(column) for column in columns}) != 1 or not columns.are_sound or b"/" in others:
+        *packed, others = rest
+        keys = KeyList.unpacked(packed_keys)
+        if keys is None or b"/" in others:
             return None
-        return cls(changed_ns, read_ns, columns, _split(others))
+        count = len(keys)
+        sizes, created, times, sidecars = map(_numbers, packed, (count, count, 3 * count, count))
+        if sizes is None or created is None or times is None or sidecars is None:
+            return None
+        recency, changed = (_differences(column, created) for column in (times[:count], times[2 * count :]))
+        columns = Columns(keys, sizes, created, recency, sidecars, times[count : 2 * count], changed)
+        return cls(changed_ns, read_ns, columns, _split(others)) if columns.are_sound else None
+
+
+def _differences(column: "array[int]", other: "array[int]") -> "array[int]":
+    """Return what makes a column of another one and, of that, the column again."""
+    return array("q", map(xor, column, other))
 
 
 def _join(names: list[str]) -> bytes:
@@ -158,8 +176,14 @@ def _split(names: bytes) -> list[str]:
     return os.fsdecode(names).split("\0") if names else []
 
 
-def _numbers(column: bytes) -> "array[int]":
+def _numbers(packed: bytes, count: int) -> "array[int] | None":
+    """Return so many numbers that were compressed; None for others."""
     numbers = array("q")
-    if len(column) % numbers.itemsize == 0:
-        numbers.frombytes(column)
+    try:
+        data = zlib.decompressobj().decompress(packed, count * numbers.itemsize + 1)
+    except zlib.error:
+        return None
+    if len(data) != count * numbers.itemsize:
+        return None
+    numbers.frombytes(data)
     return numbers

@@ -44,7 +44,7 @@ def test_the_content_of_an_entry_is_read_once() -> None:
             yield entry
 
     with Store(open_root(H200)) as store:
-        entries = list(list_root(store.root, Kind.EXECUTABLES).entries())
+        entries = list(list_root(store.root, Kind.EXECUTABLES))
         book = FactBook(store, counted)
         book.learn(entries, [FIELDS["size"], FIELDS["hits"]])
         assert read == [] and book.of(entries[0]) == Facts(hits=0)

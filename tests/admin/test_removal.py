@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from jcache.admin.removal import PruneLimits, execute, plan_clear, plan_prune
-from jcache.entry import Entry
 from jcache.layout import Kind, Root
+from jcache.store import ledger
 from jcache.store.ledger import Known
 from jcache.store.listing import SNAPSHOT_FROM
 from jcache.store.store import Store
@@ -31,8 +31,14 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("moved", [False, True])
 @pytest.mark.parametrize("left", [0, 10])
-def test_the_ledger_follows_the_cache(large: Path, tmp_path: Path, left: int, moved: bool) -> None:
-    """After `clear` or `prune` of nearly all, it has less than a tenth of its size, also in a copied root."""
+def test_the_ledger_follows_the_cache(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, moved: bool
+) -> None:
+    """After `clear` or `prune` of nearly all, it has less than a tenth of its size, also in a copied root.
+
+    What it keeps on the latest removals is one megabyte, however large the root was; here it keeps fewer.
+    """
+    monkeypatch.setattr(ledger, "_REMOVALS_KEPT", 100)
     root = Root(tmp_path / "root", plain=True)
     shutil.copytree(large, root.path)
     if moved:
@@ -47,7 +53,7 @@ def test_the_ledger_follows_the_cache(large: Path, tmp_path: Path, left: int, mo
         assert len(execute(store, plan, xla=False, dry_run=False).removed) == SNAPSHOT_FROM + 2000 - left
     assert root.ledger.stat().st_size < before / 10
     with Store(root) as store:
-        entries: list[Entry] = store.entries()
+        entries = store.entries()
         assert len(entries) == left and all(entry.seconds == 1.0 for entry in entries)
         assert verify(store, VerifyRequest(grace_ns=0)).findings == []
 

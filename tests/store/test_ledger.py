@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from jcache import clock
 from jcache.entry import Columns, Snapshot
 from jcache.layout import Kind
+from jcache.layout.key_list import KeyList
 from jcache.store.ledger import Known, KnownRemoval, Ledger
 from tests.helpers.entries import NOW, key
 
@@ -161,7 +162,8 @@ def test_snapshots_read_back(
 ) -> None:
     """Numbers of 64 bits and names of any bytes come back as they were."""
     ledger = Ledger(tmp_path_factory.mktemp("ledger") / "ledger.sqlite3")
-    columns = Columns([key(i) for i in range(len(rows))], *(array("q", (row[i] for row in rows)) for i in range(6)))
+    keys = KeyList(key(i) for i in range(len(rows)))
+    columns = Columns(keys, *(array("q", (row[i] for row in rows)) for i in range(6)))
     snapshot = Snapshot(1, 2, columns, others)
     ledger.save_snapshot(directory, snapshot)
     ledger.save_snapshot(directory + "/other", Snapshot(3, 4, Columns.empty(), []))

@@ -4,6 +4,7 @@ import os
 import random
 import socket
 import time
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from jcache.entry import Neighbour
 from jcache.formats.envelope import Codec
 from jcache.layout import FileKind, Kind, Root
 from jcache.store import listing as module
+from jcache.store.access_times import UNKNOWN, AccessTimes
 from jcache.store.ledger import Ledger
 from jcache.store.listing import Listing, read_listing
 from tests.helpers.entries import DAY, NOW, SECOND, add, digits, executable, key, tree
@@ -26,7 +28,7 @@ def read(directory: Path) -> Listing:
 
 
 def rows(listing: Listing) -> list[tuple[object, ...]]:
-    return sorted(tuple(e) for e in listing.entries())
+    return sorted(tuple(e) for e in listing)
 
 
 def test_totals(plain: Root) -> None:
@@ -72,7 +74,7 @@ def test_what_lies_beside_the_entries(plain: Root, beyond: Path) -> None:
     for ours in (".lockfile", "CACHEDIR.TAG", ".jcache"):
         (plain.path / ours).touch()
     listing = read(plain.path)
-    assert [e.key for e in listing.entries()] == [key(1)]
+    assert [e.key for e in listing] == [key(1)]
     assert sorted((e.key, e.bytes, e.legacy) for e in listing.legacy) == sorted(
         [(digits(2), len(executable(2, Codec.ZLIB)), True), (key(3), len(executable(3)), True)]
     )
@@ -127,7 +129,7 @@ def test_odd_names(plain: Root, beyond: Path) -> None:
         with open(directory + b"/" + odd, "wb") as file:
             file.write(b"12")
     listing = read(plain.path)
-    assert sorted(e.name for e in listing.entries()) == sorted(["with space", "n" * 184, "größe"])
+    assert sorted(e.name for e in listing) == sorted(["with space", "n" * 184, "größe"])
     assert [(n.member, n.bytes) for n in listing.neighbours] == [(FileKind.UNKNOWN, 2)] * 2
 
 
@@ -262,11 +264,11 @@ def test_an_entry_that_comes_within_a_tick(plain: Root, memory: Memory) -> None:
     """An entry written right after a listing is in the next one, even if the directory's time is the same."""
     add(plain.path, key(1))
     then = plain.path.stat().st_mtime_ns
-    assert [e.key for e in read_listing(Kind.EXECUTABLES, plain.path, memory).entries()] == [key(1)]
+    assert [e.key for e in read_listing(Kind.EXECUTABLES, plain.path, memory)] == [key(1)]
     add(plain.path, key(2))
     os.utime(plain.path, ns=(then, then))
     listing = read_listing(Kind.EXECUTABLES, plain.path, memory)
-    assert sorted(e.key for e in listing.entries()) == sorted([key(1), key(2)])
+    assert sorted(e.key for e in listing) == sorted([key(1), key(2)])
 
 
 def test_small_directories_need_no_snapshot(plain: Root, tmp_path: Path) -> None:
@@ -304,3 +306,18 @@ def test_a_damaged_snapshot_is_none(plain: Root, memory: Memory, damage: str) ->
     if damage != "keys":
         assert memory.load_snapshot(str(plain.path)) is None
         assert contents(read_listing(Kind.EXECUTABLES, plain.path, memory)) == before
+
+
+def test_numbers_are_those_of_the_entries(plain: Root) -> None:
+    """The columns of a listing say what its entries say, whether sidecars or access times tell of uses."""
+    for number in range(4):
+        path = add(plain.path, key(number), number, written_ns=NOW, used_ns=NOW + number if number % 2 else None)
+        os.utime(path, ns=(NOW + 2 * (number > 1), NOW))
+    listing = read(plain.path)
+    listing.times = AccessTimes(DAY)
+    listing.columns.accessed[:] = array("q", [UNKNOWN, 0, NOW + 2, NOW + 9])
+    for name in ("bytes", "created_ns", "recency_ns", "latest_ns"):
+        assert list(listing.numbers(name)) == [getattr(entry, name) for entry in listing]
+    assert [tuple(Kind)[code] for code in listing.numbers("kind")] == [entry.kind for entry in listing]
+    for name in ("pinned", "legacy", "unknown"):
+        assert list(listing.rows_with(name)) == [row for row, entry in enumerate(listing) if getattr(entry, name)]

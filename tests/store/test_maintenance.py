@@ -14,7 +14,7 @@ from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.store.eviction import everything, plan
 from jcache.store.ledger import Known, Ledger
-from jcache.store.policy import Plan, Policy, Reason, Verdict
+from jcache.store.policy import Plan, Policy, Reason, Verdict, Verdicts
 from jcache.store.store import Store
 from tests.helpers.entries import DAY, HOLD_LOCK, NOW, add, digits, executable, key, process, recency_of, tree
 from tests.helpers.stores import EXECUTABLES, pin, shelf
@@ -60,7 +60,7 @@ def test_executing_a_plan(plain: Root, beyond: Path) -> None:
         after = sum(p.stat().st_size for p in plain.path.iterdir() if p.is_file())
         assert sorted(e.key for e in removal.removed) == sorted([*(key(i) for i in range(4)), digits(7)])
         assert removal.bytes == before - after == 100 + 101 + 102 + 103 + 4 * 8 + len(executable())
-        assert not removal.kept + removal.gone + removal.failures
+        assert not (removal.kept or removal.gone or removal.failures)
         assert not plan(store.entries(legacy=True), Policy(max_entries=2, legacy=True), now_ns=NOW + DAY).victims
         assert store.ledger.known(EXECUTABLES).keys() == {key(4), key(5)}
     assert sorted(p.name for p in plain.path.iterdir()) == sorted(
@@ -174,7 +174,7 @@ def test_a_plan_for_an_absent_directory(native: Root) -> None:
         assert store.entries() == []
         with pytest.raises(CannotWrite, match="is not there"):
             store.maintenance.execute(
-                Plan((Verdict(Entry(EXECUTABLES, key(1), 1, 1, 1, sidecar=False), Reason.CLEARED),))
+                Plan(Verdicts.of([Verdict(Entry(EXECUTABLES, key(1), 1, 1, 1, sidecar=False), Reason.CLEARED)]))
             )
     assert not (native.path / "executables").exists()
 

@@ -9,7 +9,7 @@ from jcache.entry import Entry
 from jcache.layout import Kind, Root
 from jcache.store import file_tree, files
 from jcache.store.directories import Directories, opened
-from jcache.store.policy import Plan, Reason, Verdict
+from jcache.store.policy import Plan, Reason, Verdict, Verdicts
 from jcache.store.removal import Removal, foresee, removing, set_aside_xla, unlink, xla_size
 from jcache.store.store import Store
 from tests.helpers.entries import NOW, add, digits, key
@@ -21,8 +21,8 @@ def listed(number: int, *, sidecar: bool = True, legacy: bool = False) -> Entry:
 
 
 def run(root: Root, *victims: Verdict, pins: set[tuple[Kind, str]] | None = None) -> Removal:
-    removal = Removal()
-    assert len(list(removing(root, victims, removal, pins or set()))) == len(victims)
+    removal = Removal(Verdicts.of(victims))
+    assert len(list(removing(root, enumerate(victims), removal, pins or set()))) == len(victims)
     return removal
 
 
@@ -105,10 +105,10 @@ def test_what_goes_with_a_trace_stays_with_it(plain: Root, monkeypatch: pytest.M
         add(plain.path, key(i), used_ns=NOW + (spared_by == "use" and i == 1))
     if spared_by == "failure":
         monkeypatch.setattr("jcache.store.removal.unlink", lambda *_: Path("/proc/1/no such").stat())
-    removal = Removal()
     victims = [Verdict(listed(1), Reason.SPACE), Verdict(listed(2), Reason.WITH_TRACE)]
+    removal = Removal(Verdicts.of(victims))
     pins = {(Kind.EXECUTABLES, key(1))} if spared_by == "pin" else set()
-    assert len(list(removing(plain, victims, removal, pins, {key(2): key(1)}))) == 2
+    assert len(list(removing(plain, enumerate(victims), removal, pins, {key(2): key(1)}))) == 2
     assert (plain.path / f"{key(2)}-cache").exists() is (spared_by != "nothing")
     assert [v.reason for v in removal.kept if v.entry.key == key(2)] == [Reason.NEEDED] * (spared_by != "nothing")
 
@@ -136,7 +136,7 @@ def test_what_is_foreseen_is_what_is_removed(plain: Root) -> None:
     add(plain.path, key(1), used_ns=NOW)
     add(plain.path, key(2))
     victims = tuple(Verdict(listed(i, sidecar=i == 1), Reason.CLEARED) for i in (1, 2))
-    foreseen = foresee(Plan(victims))
+    foreseen = foresee(Plan(Verdicts.of(victims)))
     assert len(list(plain.path.iterdir())) == 3
     assert foreseen == run(plain, *victims) and foreseen.bytes == 208
 
@@ -160,7 +160,7 @@ def test_sidecars_that_a_killed_removal_has_left(plain: Root) -> None:
         (plain.path / f"{key(number)}-atime").write_bytes(NOW.to_bytes(8, "little"))
     os.utime(plain.path / f"{key(2)}-atime", ns=(NOW, NOW))
     with Store(plain) as store:
-        store.maintenance.execute(Plan(kept=(Verdict(listed(1), Reason.PINNED),)))
+        store.maintenance.execute(Plan(kept=Verdicts.of([Verdict(listed(1), Reason.PINNED)])))
     assert sorted(plain.path.glob("*-atime")) == sorted(plain.path / f"{key(number)}-atime" for number in (1, 3))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 from jcache.admin.census import CAP, Census, take_census
@@ -88,7 +89,8 @@ def clear(
     """
     kinds = _kinds(kind)
     with _open(root) as store:
-        return execute(store, plan_clear(store, kinds, legacy=legacy), xla=xla, dry_run=dry_run)
+        plan = plan_clear(store, kinds, legacy=legacy, seconds=True)
+        return _as_tuples(execute(store, plan, xla=xla, dry_run=dry_run))
 
 
 def prune(
@@ -149,7 +151,13 @@ def prune(
     asked, chosen = limits.policy(), _kinds(kinds)
     with _open(root) as store:
         policy, _ = with_configured(asked, store, root, os.environ, xla=xla)
-        return execute(store, plan_prune(store, policy, chosen, xla=xla), xla=xla, dry_run=dry_run)
+        plan = plan_prune(store, policy, chosen, xla=xla, seconds=True)
+        return _as_tuples(execute(store, plan, xla=xla, dry_run=dry_run))
+
+
+def _as_tuples(removed: Removed) -> Removed:
+    """Return the same as values that need no store any more."""
+    return replace(removed, removed=tuple(removed.removed), kept=tuple(removed.kept))
 
 
 def _open(root: str | os.PathLike[str] | None) -> Store:

@@ -254,7 +254,7 @@ def _count(
     cap: int | None,
     verified: LastVerification | None,
 ) -> KindCensus:
-    used = list(listing.used())
+    used = listing.used()
     ours = {key for kind, key in pins or () if kind is listing.kind}
     there = (*listing.columns.keys, *(entry.key for entry in listing.legacy)) if ours else ()
     return KindCensus(

@@ -1,20 +1,25 @@
 """Read what is known of entries beside their files: from the ledger, and from inside executables."""
 
+from __future__ import annotations
+
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from jcache.admin.fields import NO_FACTS, Facts, Field, Source
+from jcache.admin.fields import FIELDS, NO_FACTS, Facts, Field, Source
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.layout import Kind
 from jcache.store import files
+from jcache.store.entries import EntrySequence, batches, in_order
 from jcache.store.ledger import Known
 from jcache.store.progress import Progress
 from jcache.store.store import Store
 
 _Name = tuple[Kind, str]
-_FEW: Final = 100
 _NEVER_HIT: Final = Facts(hits=0)
+_OF_LEDGER: Final = tuple(field for field in FIELDS.values() if field.source is Source.LEDGER)
+_AT_ONCE: Final = 5000
 
 
 class FactBook:
@@ -48,16 +53,37 @@ class FactBook:
         """Return what has been read of an entry."""
         return NO_FACTS if entry.legacy else self._facts.get((entry.kind, entry.key), NO_FACTS)
 
+    def on_record(self, entries: EntrySequence) -> tuple[array[int], list[Facts]]:
+        """Return what the ledger tells of entries: a number for each, and what the numbers stand for.
+
+        It is read in the order of the ledger; legacy entries are not asked about.
+        """
+        numbers, known = array("q", bytes(8 * len(entries))), dict[Facts, int]()
+        rows = in_order(range(len(entries)), entries.key_at, entries.numbers("place"))
+        for places in batches(rows, _AT_ONCE):
+            some = list(entries.at(places))
+            self.learn(some, _OF_LEDGER)
+            for place, entry in zip(places, some, strict=True):
+                numbers[place] = known.setdefault(self.of(entry), len(known))
+            self.forget(some)
+        return numbers, list(known)
+
+    def forget(self, entries: Iterable[Entry]) -> None:
+        """Forget what the ledger told of some entries."""
+        for entry in entries:
+            if (entry.kind, entry.key) not in self._opened:
+                self._facts.pop((entry.kind, entry.key), None)
+
     def _read_ledger(self, kind: Kind, keys: Sequence[str]) -> None:
         ledger = self._store.ledger
-        some = keys if len(keys) <= _FEW else None
-        known = self._store.queue.attempt(lambda: ledger.facts(kind, ("hits", "jaxlib", "run"), some))
+        known = self._store.queue.attempt(lambda: ledger.facts(kind, ("hits", "jaxlib", "run", "seconds"), keys))
         if known is None:
             return  # the ledger cannot be read: nothing is known, not even that there were no hits
+        made = {row: Facts(row[0], row[1], row[2], seconds=row[3]) for row in set(known.values())}
         for key in keys:
-            row, before = known.get(key), self._facts.get((kind, key))
-            news = _NEVER_HIT if row is None else Facts(*row)
-            if before is not None:
+            news = made[known[key]] if key in known else _NEVER_HIT
+            if (kind, key) in self._opened:
+                before = self._facts[kind, key]
                 news = news._replace(platform=before.platform, device=before.device)
             self._facts[kind, key] = news
 

@@ -51,6 +51,9 @@ class Type(Enum):
         return _NUMERIC
 
 
+NUMBERS: Final = frozenset({Type.SIZE, Type.AGE, Type.SECONDS, Type.COUNT, Type.FLAG})
+
+
 class Facts(NamedTuple):
     """What is known of an entry beside its files; None where it is not known.
 
@@ -60,6 +63,7 @@ class Facts(NamedTuple):
         run: the recorded run that stored it.
         platform: what an executable was compiled for: ``cpu``, ``cuda`` or ``rocm``.
         device: the platform and the model of the processor.
+        seconds: time that building it took, in seconds, where it is on record.
     """
 
     hits: int | None = None
@@ -67,6 +71,7 @@ class Facts(NamedTuple):
     run: str | None = None
     platform: str | None = None
     device: str | None = None
+    seconds: float | None = None
 
 
 NO_FACTS: Final = Facts()
@@ -131,7 +136,8 @@ _ALL: Final = (
     ),
     Field(
         name="seconds", json="build_seconds", type=Type.SECONDS, source=Source.HEADER, descending=True,
-        example="seconds>=1.5", read=lambda entry, _: entry.seconds, help="time that building it took, in seconds",
+        example="seconds>=1.5", read=lambda entry, facts: facts.seconds if entry.seconds is None else entry.seconds,
+        help="time that building it took, in seconds",
     ),
     Field(
         name="hits", type=Type.COUNT, source=Source.LEDGER, descending=True, example="hits=0",

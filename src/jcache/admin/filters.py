@@ -43,6 +43,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<=": operator.le,
     "~": lambda text, pattern: pattern.search(text) is not None,
 }
+_LAST: Final = 2**63 - 1
 _PART: Final = "part"  # the operator of a word alone
 _FLAGS: Final = {"yes": True, "true": True, "no": False, "false": False}
 _ORDERINGS: Final = (">", "<", ">=", "<=")
@@ -95,6 +96,11 @@ class Sort:
 
     field: Field
     descending: bool
+
+    def number(self, entry: Entry, now_ns: int, facts: Facts) -> float:
+        """Return the number by which an entry is ordered, if the field has numbers; unknown ones are the largest."""
+        value = value_of(self.field, entry, now_ns, facts)
+        return _LAST if value is None else -value if self.descending else value
 
     def key(self, now_ns: int, facts_of: Callable[[Entry], Facts] = lambda _: NO_FACTS) -> Callable[[Entry], Any]:
         """Return a key for `sorted` and `heapq.nsmallest`; numbers are negated to descend.

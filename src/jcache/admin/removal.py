@@ -12,6 +12,7 @@ from jcache.admin.filters import Filter
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, OutOfReach
 from jcache.layout import Kind, Root
+from jcache.store.entries import joined
 from jcache.store.eviction import everything, plan
 from jcache.store.files import refusal
 from jcache.store.links import NO_LINKS, Links, Name, exact_name
@@ -56,7 +57,13 @@ class PruneLimits(NamedTuple):
 
 
 def plan_prune(
-    store: Store, policy: Policy, kinds: Iterable[Kind], *, filters: Sequence[Filter] = (), xla: bool = False
+    store: Store,
+    policy: Policy,
+    kinds: Iterable[Kind],
+    *,
+    filters: Sequence[Filter] = (),
+    xla: bool = False,
+    seconds: bool = False,
 ) -> Plan:
     """Return the plan of what a policy removes from a root.
 
@@ -66,13 +73,14 @@ def plan_prune(
         kinds: kinds of the entries that the policy applies to.
         filters: that the entries satisfy which the policy is about.
         xla: whether XLA's sub-caches go as well.
+        seconds: whether the entries need their build seconds in any case.
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
         OutOfReach: a limit cannot be reached, whatever is removed.
     """
     kinds = frozenset(kinds)
-    entries, links = entries_with_links(store, kinds)
+    entries, links = entries_with_links(store, kinds, seconds=seconds or policy.order is Order.COST)
     if policy.order is Order.COST:
         from jcache.admin.selection import with_seconds
 
@@ -81,26 +89,33 @@ def plan_prune(
     with refusal(f"read {store.root.path}"):
         free = shutil.disk_usage(store.root.path).free
     decided = plan(entries, policy, now_ns=clock.now_ns(), free_bytes=free, links=links, kinds=kinds, only=only)
-    if (policy.bounded or policy.keep_last is not None) and (unknown := [e.kind for e in entries if e.unknown]):
-        why = store.catalog.why_unknown(unknown)
-        store.queue.notice(
-            f"The last use of {len(unknown):,} of {len(entries):,} entries is unknown, and counted from writing: "
-            f"{why}. jcache run and jcache.enable() record uses from now on."
-        )
-    about = entries if only is None else [verdict.entry for verdict in (*decided.victims, *decided.kept)]
-    _check_bounds(entries, about, policy, links, kinds, root=store.root)
-    reachable = free + sum(_max_freed_bytes(verdict.entry) for verdict in decided.victims)
-    reachable += xla_size(store.root) if xla else 0
-    if policy.min_free_bytes is not None and reachable < policy.min_free_bytes:
-        wanted, now, at_most = format_apart(policy.min_free_bytes, free, reachable)
-        raise OutOfReach(
-            f"--min-free {wanted} cannot be reached: {now} are free, and would be {at_most} without all entries that "
-            "may be removed. Nothing was removed."
-        )
+    if policy.bounded or policy.keep_last is not None:
+        _tell_unknown_uses(store, entries)
+    _check_bounds(entries, decided, policy, links, kinds, root=store.root)
+    if policy.min_free_bytes is not None:
+        reachable = free + sum(_max_freed_bytes(verdict.entry) for verdict in decided.victims)
+        reachable += xla_size(store.root) if xla else 0
+        if reachable < policy.min_free_bytes:
+            wanted, now, at_most = format_apart(policy.min_free_bytes, free, reachable)
+            raise OutOfReach(
+                f"--min-free {wanted} cannot be reached: {now} are free, and would be {at_most} without all entries "
+                "that may be removed. Nothing was removed."
+            )
     return decided
 
 
-def _satisfying(store: Store, entries: list[Entry], filters: Sequence[Filter]) -> set[Name] | None:
+def _tell_unknown_uses(store: Store, entries: Sequence[Entry]) -> None:
+    """Add a notice on the entries whose last use is unknown."""
+    if not store.catalog.why_unknown(Kind):
+        return
+    if unknown := [entry.kind for entry in entries if entry.unknown]:
+        store.queue.notice(
+            f"The last use of {len(unknown):,} of {len(entries):,} entries is unknown, and counted from writing: "
+            f"{store.catalog.why_unknown(unknown)}. jcache run and jcache.enable() record uses from now on."
+        )
+
+
+def _satisfying(store: Store, entries: Sequence[Entry], filters: Sequence[Filter]) -> set[Name] | None:
     """Return the entries that satisfy all filters; None where there is no filter."""
     if not filters:
         return None
@@ -110,12 +125,14 @@ def _satisfying(store: Store, entries: list[Entry], filters: Sequence[Filter]) -
 
 
 def _check_bounds(
-    entries: list[Entry], about: list[Entry], policy: Policy, links: Links, kinds: frozenset[Kind], *, root: Root
+    entries: Sequence[Entry], decided: Plan, policy: Policy, links: Links, kinds: frozenset[Kind], *, root: Root
 ) -> None:
     """Raise OutOfReach if pinned entries, and those that they need, are over a bound that is about them."""
-    kept = everything(entries, links=links, kinds=kinds).kept if any(entry.pinned for entry in entries) else ()
-    names = set(map(exact_name, about)) if kept else set()
-    staying = [v.entry for v in kept if v.reason in _PINNED and not v.entry.legacy and exact_name(v.entry) in names]
+    is_held = decided.kept.for_reasons(*_PINNED)
+    kept = everything(entries, links=links, kinds=kinds).kept.for_reasons(*_PINNED) if is_held else ()
+    about = (*decided.victims, *decided.kept) if kept else ()
+    names = {exact_name(verdict.entry) for verdict in about}
+    staying = [entry for entry, _ in kept if not entry.legacy and exact_name(entry) in names]
     size, unpin = sum(entry.bytes for entry in staying), command("unpin KEY", root.path)
     if policy.max_bytes is not None and size > policy.max_bytes:
         bound, held = format_apart(policy.max_bytes, size)
@@ -133,28 +150,29 @@ def _max_freed_bytes(entry: Entry) -> int:
     return -(-entry.bytes // _BLOCK_BYTES) * _BLOCK_BYTES + _BLOCK_BYTES * entry.sidecar
 
 
-def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool) -> Plan:
-    """Return the plan that removes all entries of some kinds from a root.
+def plan_clear(store: Store, kinds: Iterable[Kind], *, legacy: bool, seconds: bool = False) -> Plan:
+    """Return the plan that removes all entries of some kinds from a root; arguments are those of `plan_prune`.
 
     Raises:
         CannotWrite: a directory of the root cannot be read.
     """
     kinds = frozenset(kinds)
-    entries, links = entries_with_links(store, kinds)
+    entries, links = entries_with_links(store, kinds, seconds=seconds)
     return everything(entries, legacy=legacy, links=links, kinds=kinds)
 
 
-def entries_with_links(store: Store, kinds: frozenset[Kind]) -> tuple[list[Entry], Links]:
+def entries_with_links(store: Store, kinds: frozenset[Kind], *, seconds: bool = False) -> tuple[Sequence[Entry], Links]:
     """Return the entries of some kinds, with all traces if these may need them, and the links between them."""
-    entries = store.entries([kind for kind in Kind if kind in kinds], legacy=True, uses=True)
+    wanted = [kind for kind in Kind if kind in kinds]
+    entries = store.entries(wanted, legacy=True, uses=True, seconds=seconds)
     if not kinds & {Kind.EXECUTABLES, Kind.TRACES}:
         return entries, NO_LINKS
-    traces = [] if Kind.TRACES in kinds else store.entries([Kind.TRACES], uses=True)
+    traces = () if Kind.TRACES in kinds else store.entries([Kind.TRACES], uses=True, seconds=seconds)
     if not traces and not any(entry.kind is Kind.TRACES for entry in entries):
         return entries, NO_LINKS
     from jcache.store.lineage import read_lineage
 
-    return [*entries, *traces], read_lineage(store).links
+    return joined((entries, traces)), read_lineage(store).links
 
 
 def execute(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Progress[Verdict] = iter) -> Removed:
@@ -176,16 +194,13 @@ def execute(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Pro
         store.pins.known(sure=True)  # raises, as a real run would, if the pins are unknown
     removal = foresee(plan) if dry_run else store.maintenance.execute(plan, progress=progress)
     xla_bytes = (xla_size(store.root) if dry_run else store.maintenance.remove_xla()) if xla else 0
-    if not dry_run and len(removal.removed) >= _MANY:
-        for kind in Kind:
-            store.listing(kind)  # so that the ledger no longer remembers a large directory that has become small
-        store.ledger.shrink(str(store.root.directory(kind)) for kind in Kind)
-    gone = {(entry.kind, entry.key) for entry in removal.removed}
+    if not dry_run and len(removal.removed_at) >= _MANY:
+        store.ledger.shrink(())
     return Removed(
         root=store.root,
         dry_run=dry_run,
-        removed=tuple(verdict for verdict in plan.victims if (verdict.entry.kind, verdict.entry.key) in gone),
-        kept=(*plan.kept, *removal.kept),
+        removed=plan.victims if dry_run else plan.victims.at(sorted(removal.removed_at)),
+        kept=plan.kept + removal.kept,
         failed=tuple(removal.failures),
         freed_bytes=removal.bytes + xla_bytes,
         xla_bytes=xla_bytes,

@@ -10,24 +10,30 @@ import heapq
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import inf, isnan, nan
+from operator import neg
 from typing import Final
 
 from jcache import clock
 from jcache.admin.facts import FactBook
-from jcache.admin.fields import FIELDS, Source
+from jcache.admin.fields import FIELDS, NUMBERS, Source, Type
 from jcache.admin.filters import Filter, Sort
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.formats.executable import HEAD_BYTES, executable_seconds
 from jcache.layout import Kind
 from jcache.store import files
+from jcache.store.directories import Directories
+from jcache.store.entries import EntrySequence, Picked, Timed, batches, in_order, of_entries
 from jcache.store.ledger import Known
-from jcache.store.listing import Listing
+from jcache.store.links import exact_name
 from jcache.store.progress import Progress
 from jcache.store.store import Store, header_at
 
+_AT_ONCE: Final = 10_000  # entries that are objects together
 _MIN_RECORDED: Final = 1000
-_COLUMN_FIELDS: Final = ("size", "age", "used")
+_COLUMNS: Final = {"size": "bytes", "age": "created_ns", "used": "recency_ns"}  # of entries, by fields
 
 _MOST_RECENT: Final = Sort(FIELDS["used"], descending=False)
 
@@ -53,7 +59,7 @@ class Selection:
     @property
     def needs_uses(self) -> bool:
         """Whether the last uses of all entries are needed."""
-        few = self.limit is not None and not self.filters and self.sort.field.name in _COLUMN_FIELDS
+        few = self.limit is not None and not self.filters and self.sort.field.name in _COLUMNS
         return not few or self.sort.field.name == "used"
 
 
@@ -64,7 +70,7 @@ def select(
     seconds: bool = True,
     progress: Progress[Entry] = iter,
     facts: FactBook | None = None,
-) -> list[Entry]:
+) -> EntrySequence:
     """Return the selected entries, with pins and, on request, build seconds.
 
     Args:
@@ -72,24 +78,67 @@ def select(
         selection: options of the selection.
         seconds: whether the returned entries need their build seconds.
         progress: receives the entries to read and yields them.
-        facts: facts that filters and the order read of entries are kept there; by default, nowhere.
+        facts: what filters and the order read of the insides of entries is kept there; by default, nowhere.
     """
     now, facts = clock.now_ns(), facts or FactBook(store, progress)
-    found: list[Entry] = []
-    for kind in selection.kinds:
-        listing = store.listing(kind, uses=selection.needs_uses)
-        some = list(_candidates(listing, selection))
-        if listing.accessed_ns is not None:
-            some = list(map(listing.looked_at, some))
-        found += store.catalog.enrich(kind, some)
-    found = matching(store, found, selection.filters, now, facts, progress)
-    timed = any(one.field.source is Source.HEADER for one in selection.filters)
-    if selection.sort.field.source is Source.HEADER and not timed:
-        found, timed = with_seconds(store, found, progress), True
-    facts.learn(found, [selection.sort.field])
-    key = selection.sort.key(now, facts.of)
-    found = sorted(found, key=key) if selection.limit is None else heapq.nsmallest(selection.limit, found, key=key)
+    listings = [store.listing(kind, uses=selection.needs_uses) for kind in selection.kinds]
+    found: EntrySequence = store.catalog.of_listings(listings, legacy=selection.legacy, seconds=False)
+    rows: Sequence[int] = range(len(found))
+    if selection.filters:
+        rows = array("q", _matching_rows(store, found, selection.filters, now, facts, progress))
+    timed = selection.sort.field.source is Source.HEADER
+    if timed:
+        found = with_seconds(store, found, progress)
+    found = Picked(found, _ordered(found, rows, selection, now, facts))
+    if any(listing.accessed_ns is not None for listing in listings):  # then few are selected
+        by_kind = {listing.kind: listing for listing in listings}
+        looked_at = (entry if entry.legacy else by_kind[entry.kind].looked_at(entry) for entry in found)
+        found = of_entries(list(looked_at))
     return with_seconds(store, found, progress) if seconds and not timed else found
+
+
+def _matching_rows(
+    store: Store,
+    entries: Sequence[Entry],
+    filters: Sequence[Filter],
+    now_ns: int,
+    facts: FactBook,
+    progress: Progress[Entry],
+) -> Iterator[int]:
+    """Yield the rows of the entries that satisfy all of some filters."""
+    first = 0
+    for some in batches(entries, _AT_ONCE):
+        names = set(map(exact_name, matching(store, some, filters, now_ns, facts, progress)))
+        yield from (row for row, entry in enumerate(some, first) if exact_name(entry) in names)
+        facts.forget(some)
+        first += len(some)
+
+
+def _ordered(
+    entries: EntrySequence, rows: Sequence[int], selection: Selection, now_ns: int, facts: FactBook
+) -> Sequence[int]:
+    """Return the rows of the first entries in the order of a selection, as many as it has at most."""
+    sort, limit = selection.sort, selection.limit
+    key = sort.key(now_ns, facts.of)
+    if sort.field.type not in NUMBERS:
+        facts.learn(Picked(entries, rows), [sort.field])
+        ordered = sorted(rows, key=lambda row: key(entries[row]))
+        return ordered[:limit]
+    if sort.field.name in _COLUMNS:
+        numbers: Sequence[float] = entries.numbers(_COLUMNS[sort.field.name])
+        if sort.descending == (sort.field.name == "size"):  # an earlier time is a larger age
+            numbers = array("q", map(neg, numbers))
+    else:
+        values: array[float] = array("d" if sort.field.type is Type.SECONDS else "q")
+        numbers = values
+        for some in batches(entries, _AT_ONCE):
+            facts.learn(some, [sort.field])
+            values.extend(sort.number(entry, now_ns, facts.of(entry)) for entry in some)
+            facts.forget(some)
+    if limit is not None:
+        edge = max(heapq.nsmallest(limit, map(numbers.__getitem__, rows)), default=-inf)
+        rows = [row for row in rows if numbers[row] <= edge]
+    return in_order(rows, entries.key_at, numbers)[:limit]
 
 
 def matching(
@@ -113,51 +162,39 @@ def matching(
     found = list(entries)
     for one in sorted(filters, key=lambda one: one.field.source):
         if one.field.source is Source.HEADER:
-            found = with_seconds(store, found, progress)
+            found = list(with_seconds(store, found, progress))
         facts.learn(found, [one.field])
         found = [entry for entry in found if one.matches(entry, now_ns, facts.of(entry))]
     return found
 
 
-def with_seconds(store: Store, entries: Sequence[Entry], progress: Progress[Entry] = iter) -> list[Entry]:
+def with_seconds(store: Store, some: Sequence[Entry], progress: Progress[Entry] = iter) -> EntrySequence:
     """Return the entries with their build seconds; read those from the entries that the ledger does not know."""
-    own = entries if store.root.layout.follows_jax else ()
-    unknown = [entry for entry in own if entry.seconds is None and not entry.legacy]
-    if not unknown:
-        return list(entries)
-    read = {(e.kind, e.key): s for e in progress(unknown) if (s := _read_seconds(store, e)) is not None}
-    if len(read) >= _MIN_RECORDED:
-        store.queue.attempt(lambda: store.ledger.record(Known(kind, key, seconds=s) for (kind, key), s in read.items()))
-    return [e if e.seconds is not None else e._replace(seconds=read.get((e.kind, e.key))) for e in entries]
+    entries = of_entries(some)
+    seconds = array("d")
+    for few in batches(entries, _AT_ONCE):
+        seconds.extend(store.catalog.seconds(few))
+    unknown = (row for row, value in enumerate(seconds) if isnan(value))
+    rows = in_order(unknown, entries.key_at, entries.numbers("place"))  # as the ledger has them
+    if rows and store.root.layout.follows_jax:
+        with Directories(store.root) as directories:
+            for pairs in batches(zip(rows, progress(Picked(entries, rows)), strict=True), _AT_ONCE):
+                read = [(row, entry, _read_seconds(store, entry, directories)) for row, entry in pairs]
+                news = [Known(entry.kind, entry.key, seconds=value) for _, entry, value in read if value is not None]
+                if len(news) >= _MIN_RECORDED:
+                    store.queue.attempt(partial(store.ledger.record, news))
+                for row, _, value in read:
+                    seconds[row] = nan if value is None else value
+    return Timed(entries, seconds)
 
 
-def _candidates(listing: Listing, selection: Selection) -> Iterator[Entry]:
-    yield from listing.legacy if selection.legacy else ()
-    if selection.limit is None or selection.filters or selection.sort.field.name not in _COLUMN_FIELDS:
-        yield from listing.entries()
-        return
-    columns, field = listing.columns, selection.sort.field.name
-    column = {"size": columns.sizes, "age": columns.created}.get(field) or array("q", listing.used())
-    # The columns hold times, and a later time is a smaller age.
-    largest_first = selection.sort.descending == (field == "size")
-    yield from map(listing.entry, _first_rows(column, columns.keys, selection.limit, largest_first=largest_first))
-
-
-def _first_rows(column: Sequence[int], keys: Sequence[str], limit: int, *, largest_first: bool) -> Iterator[int]:
-    """Yield the rows with the largest or smallest values of a column; order rows with the last of these by key."""
-    best = (heapq.nlargest if largest_first else heapq.nsmallest)(limit, column)
-    if not best:
-        return
-    last = best[-1]
-    equal = (row for row, value in enumerate(column) if value == last)
-    yield from heapq.nsmallest(best.count(last), equal, key=keys.__getitem__)
-    yield from (row for row, value in enumerate(column) if (value > last if largest_first else value < last))
-
-
-def _read_seconds(store: Store, entry: Entry) -> float | None:
+def _read_seconds(store: Store, entry: Entry, directories: Directories) -> float | None:
     try:
+        if entry.legacy:
+            return None
         if entry.kind is not Kind.EXECUTABLES:
             return header_at(store.path(entry)).build_seconds or None  # 0 means unknown
-        return executable_seconds(files.read(store.path(entry), HEAD_BYTES))
+        name, directory = directories.of_entry(entry.kind, entry.key)
+        return executable_seconds(files.read(name, HEAD_BYTES, directory=directory))
     except (OSError, DamagedEntry):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -73,14 +73,14 @@ def sum_up(
     Raises:
         CannotWrite: a directory of the root cannot be read.
     """
-    entries: Iterable[Entry] = store.entries(kinds, legacy=True)
+    entries: Sequence[Entry] = store.entries(kinds, legacy=True)
     if read_seconds:
-        entries = with_seconds(store, list(entries), progress)
+        entries = with_seconds(store, entries, progress)
     name_of = _namer(store, by)
     used = _used_by_runs(store)
     runs: dict[str, set[int]] = {}
     groups: dict[str, Group] = {}
-    for entry in progress(list(entries)) if by is Grouping.DEVICE else entries:
+    for entry in progress(entries) if by is Grouping.DEVICE else entries:
         name = name_of(entry)
         group = groups.get(name)
         if group is None:

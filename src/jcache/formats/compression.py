@@ -63,7 +63,7 @@ def first_bytes(head: bytes, count: int) -> bytes:
         import zstandard
 
         try:
-            with zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(head) as reader:
+            with _thread.bounded.stream_reader(head) as reader:
                 return reader.read(count)
         except (zstandard.ZstdError, MemoryError):
             return b""
@@ -98,7 +98,14 @@ def decompress_zstd(data: bytes | memoryview, *, limit: int) -> bytes:
 
 
 class _ThreadState(threading.local):
-    """A decompressor for each thread: making one takes longer than decompressing a small entry."""
+    """Decompressors for each thread: making one takes longer than decompressing a small entry."""
+
+    @cached_property
+    def bounded(self) -> "zstandard.ZstdDecompressor":
+        """A decompressor that takes no more memory for a window than usual."""
+        import zstandard
+
+        return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
 
     @cached_property
     def decompressor(self) -> "zstandard.ZstdDecompressor":

@@ -43,10 +43,18 @@ def are_files_of_keys(names: Sequence[str]) -> bool:
     return (
         min(map(len, names), default=72) > 71
         and len(hashes) == HASH_LENGTH * len(names)
-        and not hashes.strip(_HEX)
+        and _are_hex(hashes)
         and not dashes.strip("-")
         and "".join(names).isprintable()
     )
+
+
+def _are_hex(digits: str) -> bool:
+    """Return whether a long text of even length consists of hexadecimal digits."""
+    try:
+        return bytes.fromhex(digits).hex() == digits
+    except ValueError:
+        return False
 
 
 def check_key(key: str) -> str:

@@ -14,6 +14,8 @@ from jcache.store.ledger import Known
 from jcache.store.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jcache.entry import Entry
     from jcache.findings import Finding
     from jcache.store.entry_writer import PutResult
@@ -70,7 +72,7 @@ class ProgramStore:
         """Store an entry unless its key is there already; arguments and errors are those of `EntryWriter.put`."""
         return self._store.writer.put(kind, key, data, seconds=seconds, origin=origin)
 
-    def entries(self, kind: Kind) -> list[Entry]:
+    def entries(self, kind: Kind) -> Sequence[Entry]:
         """Return the entries of a kind."""
         return self._store.entries([kind])
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
+from math import nan
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +13,12 @@ from jcache.layout import Kind, Root, is_key
 from jcache.store import files
 from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.directories import is_link
+from jcache.store.entries import EntrySequence, Timed, batches, joined
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.listing import Listing, list_root, read_listing
 
-_FEW: Final = 100  # records that are faster to read one by one
+_AT_ONCE: Final = 20_000  # records
+_NOTHING: Final = (None,)
 
 
 class Catalog:
@@ -62,22 +66,35 @@ class Catalog:
 
     def why_unknown(self, kinds: Iterable[Kind]) -> str:
         """Return why the last use of entries of listed kinds is unknown, as the end of a sentence."""
-        return "; ".join(dict.fromkeys(self._why_unknown[kind] for kind in kinds))
+        return "; ".join(dict.fromkeys(why for kind in kinds if (why := self._why_unknown.get(kind))))
 
-    def entries(self, kinds: Iterable[Kind] = tuple(Kind), *, legacy: bool = False, uses: bool = False) -> list[Entry]:
+    def entries(
+        self,
+        kinds: Iterable[Kind] = tuple(Kind),
+        *,
+        legacy: bool = False,
+        uses: bool = False,
+        seconds: bool = True,
+    ) -> EntrySequence:
         """Return the entries of some kinds, with what the ledger knows of them.
 
         Args:
             kinds: which.
             legacy: whether to count in the entries that only jax <= 0.4.30 reads.
             uses: whether the last uses are to be those of now, also in large directories.
+            seconds: whether to look for their build seconds.
         """
-        found: list[Entry] = []
-        for kind in kinds:
-            listing = self.listing(kind, uses=uses)
-            others = self._rules.others(self._root, kind)
-            found += self.enrich(kind, [*listing.entries(), *(listing.legacy if legacy else ()), *others])
-        return found
+        listings = (self.listing(kind, uses=uses) for kind in kinds)
+        return self.of_listings(listings, legacy=legacy, seconds=seconds)
+
+    def of_listings(self, listings: Iterable[Listing], *, legacy: bool = False, seconds: bool = True) -> EntrySequence:
+        """Return the entries of some listings; the arguments are those of `entries`."""
+        found: list[Sequence[Entry]] = []
+        for listing in listings:
+            others = self._rules.others(self._root, listing.kind)
+            self.enrich(listing, seconds=seconds)
+            found += listing, self._enriched(listing.kind, [*(listing.legacy if legacy else ()), *others])
+        return joined(found)
 
     def named(self, kind: Kind, keys: Iterable[str]) -> list[Entry]:
         """Return the entries of a kind that have some keys, without listing the others, in a root of JAX's layout.
@@ -88,30 +105,51 @@ class Catalog:
         directory = self._root.directory(kind)
         with files.refusal(f"read {directory}"):
             listing = read_listing(kind, directory, root=self._root, only=filter(is_key, keys))
-        return self.enrich(kind, list(listing.entries()), all_read=False)
+        self.enrich(listing)
+        return list(listing)
 
     def count(self, kind: Kind) -> int:
         """Return the number of entries of a kind."""
         return len(self.listing(kind)) + sum(1 for _ in self._rules.others(self._root, kind))
 
-    def enrich(self, kind: Kind, entries: Sequence[Entry], *, all_read: bool = True) -> list[Entry]:
-        """Return the entries of one kind with seconds and pins, as the ledger knows them.
+    def enrich(self, listing: Listing, *, seconds: bool = True) -> None:
+        """Add pins to a listing and, if asked for, build seconds, as the ledger knows them."""
+        listing.pinned = self._pinned(listing.kind)
+        if not seconds or not self._queue.ledger.is_there():
+            return
+        known = listing.seconds = array("d")
+        for keys in batches(listing.columns.keys, _AT_ONCE):
+            found = self._seconds(listing.kind, keys)
+            known.extend(_number(found.get(key, _NOTHING)[0]) for key in keys)
 
-        Args:
-            kind: the kind.
-            entries: the entries.
-            all_read: whether these may be most of the entries, so that reading the whole ledger is faster.
-        """
-        queue = self._queue
-        keys = None if all_read and len(entries) > _FEW else [entry.key for entry in entries]
-        known = queue.attempt(lambda: queue.ledger.facts(kind, ("seconds",), keys)) or {}
-        pins = queue.attempt(queue.pins.known)
-        pinned = None if pins is None else {key for of, key in pins if of is kind}
-        if not known and pinned == set():
-            return list(entries)
-        return [_with_known(entry, known.get(entry.key), pinned) for entry in entries]
+    def seconds(self, entries: Sequence[Entry]) -> list[float]:
+        """Return the build seconds of some entries, as the ledger knows them; not a number where it does not."""
+        asked = [entry for entry in entries if entry.seconds is None]
+        kinds = {entry.kind for entry in asked}
+        known = {kind: self._seconds(kind, [entry.key for entry in asked if entry.kind is kind]) for kind in kinds}
+        return [
+            _number(known[entry.kind].get(entry.key, _NOTHING)[0] if entry.seconds is None else entry.seconds)
+            for entry in entries
+        ]
+
+    def enriched(self, entry: Entry) -> Entry:
+        """Return an entry with seconds and pins, as the ledger knows them."""
+        return self._enriched(entry.kind, [entry])[0]
+
+    def _enriched(self, kind: Kind, entries: Sequence[Entry]) -> list[Entry]:
+        if not entries:
+            return []
+        pinned = self._pinned(kind)
+        marked = [entry._replace(pinned=None if pinned is None else entry.key in pinned) for entry in entries]
+        return list(Timed(marked, self.seconds(entries)))
+
+    def _pinned(self, kind: Kind) -> frozenset[str] | None:
+        pins = self._queue.attempt(self._queue.pins.known)
+        return None if pins is None else frozenset(key for of, key in pins if of is kind)
+
+    def _seconds(self, kind: Kind, keys: Sequence[str]) -> dict[str, tuple[float | None]]:
+        return self._queue.attempt(lambda: self._queue.ledger.facts(kind, ("seconds",), keys)) or {}
 
 
-def _with_known(entry: Entry, known: tuple[float | None] | None, pinned: set[str] | None) -> Entry:
-    seconds = entry.seconds if known is None else known[0]
-    return entry._replace(seconds=seconds, pinned=None if pinned is None else entry.key in pinned)
+def _number(seconds: float | None) -> float:
+    return nan if seconds is None else seconds

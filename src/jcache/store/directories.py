@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from jcache.errors import CannotWrite
-from jcache.layout import Root
+from jcache.layout import Kind, Root
 
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _HELD: Final = "/proc/self/fd"
@@ -76,6 +76,7 @@ class Directories:
         self._root = root
         self._open = ExitStack()
         self._descriptors: dict[Path, int] = {}
+        self._kinds: dict[Kind, Path] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -97,6 +98,13 @@ class Directories:
         if directory not in self._descriptors:
             self._descriptors[directory] = self._open.enter_context(opened(self._root, directory, make=make))
         return self._descriptors[directory]
+
+    def of_entry(self, kind: Kind, key: str, *, legacy: bool = False) -> tuple[str, int]:
+        """Return the name of an entry's file, and the descriptor of its directory; raise the same."""
+        if kind not in self._kinds:
+            self._kinds[kind] = self._root.directory(kind)
+        above, _, name = self._root.file_name(kind, key, legacy=legacy).rpartition("/")
+        return name, self.descriptor(self._kinds[kind] / above if above else self._kinds[kind])
 
     def of(self, path: Path) -> tuple[str, int]:
         """Return the name of a file of the root, and the descriptor of its directory; raise the same."""

@@ -11,18 +11,22 @@ of them keeps all. An executable that a trace needs was used when the trace was,
 something keeps the trace (`jcache.store.links`).
 """
 
+from __future__ import annotations
+
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from jcache.entry import Entry, is_young
 from jcache.frozen import Frozen
 from jcache.layout import Kind
-from jcache.store.links import NO_LINKS, Links, Name, Node, Ties, exact_name
-from jcache.store.policy import Order, Plan, Policy, Reason, Verdict
+from jcache.store.entries import Picked, of_entries
+from jcache.store.eviction_order import Table
+from jcache.store.links import NO_LINKS, Links, Name, Node, Ties, exact_name, node_of
+from jcache.store.policy import Order, Plan, Policy, Reason, Share, Verdicts
 
-_AFTER: Final = 2  # a trace and its programs
-
+T = TypeVar("T")
 
 _ASKED_FOR: Final = frozenset({Reason.CLEARED, Reason.NAMED, Reason.MATCHED})
 _STAYING: Final = frozenset({Reason.PINNED, Reason.LAST, Reason.NEEDED, Reason.OLD_FORMAT})
@@ -35,15 +39,29 @@ class Excess(NamedTuple):
     bytes: int
 
 
-def make_room(candidates: Iterable[Entry], excess: Excess) -> Iterator[Entry]:
-    """Yield the candidates that must go, taken in the given order only until the excess is gone."""
+def _bytes_of(entry: Entry) -> int:
+    return entry.bytes
+
+
+def make_room(
+    candidates: Iterable[T],
+    excess: Excess,
+    bytes_of: Callable[[T], int] = _bytes_of,  # type: ignore[assignment]
+) -> Iterator[T]:
+    """Yield the candidates that must go, taken in the given order only until the excess is gone.
+
+    Args:
+        candidates: entries, or what stands for them.
+        excess: the excess.
+        bytes_of: returns the bytes of a candidate.
+    """
     entries, size = excess
     if entries <= 0 and size <= 0:
         return
-    for entry in candidates:
-        yield entry
+    for candidate in candidates:
+        yield candidate
         entries -= 1
-        size -= entry.bytes
+        size -= bytes_of(candidate)
         if entries <= 0 and size <= 0:
             return
 
@@ -74,69 +92,69 @@ def plan(
         Victims and kept entries, together all of ``entries`` of these kinds. Planning again on what is kept finds no
         victim.
     """
-    everyone = list(entries)
-    ties = Ties(everyone, links)
-    subject = [entry for entry in _only(everyone, ties, only) if entry.kind in kinds]
-    ordered = sorted(subject, key=_order(ties, Order.LRU))
-    strays = {_id(entry) for entry in ties.strays if not is_young(entry.created_ns, now_ns)}
-    last = _last(ordered, strays, policy.keep_last or 0)
-    staying = [entry for entry in everyone if entry.pinned or _id(entry) in last]
-    protected = ties.protected_by(staying, [entry for entry in staying if not entry.pinned])
-    fixed = {**dict.fromkeys(protected, Reason.NEEDED), **dict.fromkeys(strays, Reason.STRAY)}
-    fixed |= dict.fromkeys(last, Reason.LAST)
-    victims: list[Verdict] = []
-    kept: list[Verdict] = []
-    candidates: list[Entry] = []
+    everyone = of_entries(entries)
+    table = Table(everyone, ties := Ties(everyone, links))
+    ordered = table.ordered(table.rows(kinds, only), Order.LRU)
+    strays = {node_of(entry) for entry in ties.strays if not is_young(entry.created_ns, now_ns)}
+    fixed, protected = _fixed(table, ordered, strays, policy.keep_last or 0)
+    victims, kept, candidates = Verdicts(everyone), Verdicts(everyone), array("q")
     oldest_ns = None if policy.max_age_ns is None else now_ns - policy.max_age_ns
-    for entry in ordered:
-        reason = Reason.PINNED if entry.pinned else fixed.get(_id(entry))
-        reason = reason or _criterion(entry, policy, ties.used_ns(entry), oldest_ns)
+    for row in ordered:
+        reason = fixed.get(row) or _criterion(table, row, policy, oldest_ns)
         if reason is None:
-            candidates.append(entry)
+            candidates.append(row)
         else:
-            (kept if reason in _STAYING else victims).append(Verdict(entry, reason))
-    stay = [v.entry for v in kept if not v.entry.legacy] + candidates
-    excess = _excess(stay, policy, sum(v.entry.bytes for v in victims), free_bytes)
-    over, within = _split_at_bound(candidates, policy, ties, excess)
-    victims += (Verdict(entry, Reason.SPACE) for entry in over)
+            (kept if reason in _STAYING else victims).add(row, table.sizes[row], reason)
+    old_format = sum(row in table.legacy for row in kept.rows)
+    size = kept.bytes - sum(table.sizes[row] for row in kept.rows if row in table.legacy)
+    stay = Share(len(kept) - old_format + len(candidates), size + sum(map(table.sizes.__getitem__, candidates)))
+    excess = _excess(stay, policy, victims.bytes, free_bytes)
+    over, within = _split_at_bound(table, candidates, policy, excess)
+    for row in over:
+        victims.add(row, table.sizes[row], Reason.SPACE)
     gone = {verdict.entry.key for verdict in victims} if ties.units else ()
-    for entry in within:
-        old = oldest_ns is not None and ties.used_ns(entry, gone) < oldest_ns
-        (victims if old else kept).append(Verdict(entry, _reason_of_age(entry) if old else Reason.WITHIN))
+    for row in within:
+        old = oldest_ns is not None and table.used_ns(row, gone) < oldest_ns
+        (victims if old else kept).add(row, table.sizes[row], table.of_age(row) if old else Reason.WITHIN)
     return _explained(victims, kept, ties, protected)
 
 
-def _only(entries: Sequence[Entry], ties: Ties, only: Collection[Name] | None) -> Sequence[Entry]:
-    """Return the entries that a policy is about, as `plan` has it."""
-    if only is None:
-        return entries
-    about = ties.without_parts(only)
-    return [entry for entry in entries if exact_name(entry) in about]
+def _fixed(
+    table: Table, ordered: Sequence[int], strays: Collection[Node], keep_last: int
+) -> tuple[dict[int, Reason], dict[Node, str]]:
+    """Return reasons of entries that no bound decides on, by rows, and what is protected, as `Ties` has it."""
+    stray_rows = set(table.named(strays))
+    counted = (row for row in reversed(ordered) if row not in table.legacy and row not in stray_rows)
+    last = set(islice(counted, keep_last))
+    staying = [table.entries[row] for row in sorted(table.pinned | last)] if table.ties.units else []
+    protected = table.ties.protected_by(staying, [entry for entry in staying if not entry.pinned])
+    fixed = dict.fromkeys(table.named(protected), Reason.NEEDED)
+    for rows, reason in ((stray_rows, Reason.STRAY), (last, Reason.LAST), (table.pinned, Reason.PINNED)):
+        fixed |= dict.fromkeys(rows, reason)
+    return fixed, protected
 
 
 def _split_at_bound(
-    candidates: Sequence[Entry], policy: Policy, ties: Ties, excess: Excess
-) -> tuple[list[Entry], list[Entry]]:
+    table: Table, candidates: Sequence[int], policy: Policy, excess: Excess
+) -> tuple[Sequence[int], Sequence[int]]:
     """Return the candidates that go to make room, in the order in which they go, and the others."""
-    ordered = sorted(candidates, key=_order(ties, policy.order or Order.LRU))
+    order = policy.order or Order.LRU
+    ordered = candidates if order is Order.LRU else table.ordered(candidates, order)
     if policy.max_bytes is not None:
-        hopeless = _over(ordered, policy.max_bytes, ties)
-        ordered.sort(key=lambda entry: _id(entry) not in hopeless)
-    chosen = ties.whole(ordered, len(list(make_room(ordered, excess))))
+        hopeless = _over(table, ordered, policy.max_bytes)
+        ordered = array("q", sorted(ordered, key=lambda row: row not in hopeless)) if hopeless else ordered
+    needed = sum(1 for _ in make_room(ordered, excess, table.sizes.__getitem__))
+    chosen = table.ties.whole(Picked(table.entries, ordered), needed)
     return ordered[:chosen], ordered[chosen:]
 
 
-def _criterion(entry: Entry, policy: Policy, used_ns: int, oldest_ns: int | None) -> Reason | None:
+def _criterion(table: Table, row: int, policy: Policy, oldest_ns: int | None) -> Reason | None:
     """Return why an unprotected entry goes or stays; None if the bounds decide."""
-    if entry.legacy:
+    if row in table.legacy:
         return Reason.LEGACY if policy.legacy else Reason.OLD_FORMAT
-    if oldest_ns is not None and used_ns < oldest_ns:
-        return _reason_of_age(entry)
+    if oldest_ns is not None and table.used_ns(row) < oldest_ns:
+        return table.of_age(row)
     return Reason.NOT_LAST if policy.keep_last is not None and not policy.bounded else None
-
-
-def _reason_of_age(entry: Entry) -> Reason:
-    return Reason.WRITTEN if entry.unknown else Reason.AGE
 
 
 def everything(
@@ -147,24 +165,30 @@ def everything(
     kinds: Collection[Kind] = tuple(Kind),
 ) -> Plan:
     """Return the plan that keeps only pinned entries, what they need and, unless asked for too, legacy ones."""
-    everyone = list(entries)
+    everyone = of_entries(entries)
     ties = Ties(everyone, links)
-    protected = ties.protected_by([entry for entry in everyone if entry.pinned])
-    victims: list[Verdict] = []
-    kept: list[Verdict] = []
-    for entry in everyone:
+    protected = _protected_by_pins(everyone, ties)
+    victims, kept, programs = Verdicts(everyone), Verdicts(everyone), list[tuple[int, int]]()
+    for row, entry in enumerate(everyone):
         if entry.kind not in kinds:
             continue
         if entry.pinned:
-            kept.append(Verdict(entry, Reason.PINNED))
-        elif _id(entry) in protected:
-            kept.append(Verdict(entry, Reason.NEEDED))
+            kept.add(row, entry.bytes, Reason.PINNED)
+        elif node_of(entry) in protected:
+            kept.add(row, entry.bytes, Reason.NEEDED)
         elif entry.legacy and not legacy:
-            kept.append(Verdict(entry, Reason.OLD_FORMAT))
+            kept.add(row, entry.bytes, Reason.OLD_FORMAT)
+        elif ties.is_program(entry):  # these go after their traces
+            programs.append((row, entry.bytes))
         else:
-            victims.append(Verdict(entry, Reason.CLEARED))
-    victims.sort(key=lambda verdict: ties.is_program(verdict.entry))  # after their traces
+            victims.add(row, entry.bytes, Reason.CLEARED)
+    for row, size in programs:
+        victims.add(row, size, Reason.CLEARED)
     return _explained(victims, kept, ties, protected)
+
+
+def _protected_by_pins(entries: Sequence[Entry], ties: Ties) -> dict[Node, str]:
+    return ties.protected_by([entry for entry in entries if entry.pinned] if ties.units else [])
 
 
 def chosen(entries: Iterable[Entry], wanted: Iterable[Entry], reason: Reason, *, links: Links = NO_LINKS) -> Plan:
@@ -179,100 +203,64 @@ def chosen(entries: Iterable[Entry], wanted: Iterable[Entry], reason: Reason, *,
     Returns:
         Victims and kept entries, together those that are wanted and the programs of traces among them.
     """
-    everyone = list(entries)
+    everyone = of_entries(entries)
     ties = Ties(everyone, links)
-    protected = ties.protected_by([entry for entry in everyone if entry.pinned])
+    protected = _protected_by_pins(everyone, ties)
     going = dict.fromkeys(map(exact_name, wanted), reason)
     for trace, unit in ties.units.items():
         if (Kind.TRACES, trace, False) in going:
             for entry in unit:
                 going.setdefault(exact_name(entry), Reason.WITH_TRACE)
-    victims: list[Verdict] = []
-    kept: list[Verdict] = []
-    for entry in everyone:
+    victims, kept, rows = Verdicts(everyone), Verdicts(everyone), list[tuple[bool, str, int, int, Reason]]()
+    for row, entry in enumerate(everyone):
         why = going.get(exact_name(entry))
         if why is None:
             continue
         if entry.pinned:
-            kept.append(Verdict(entry, Reason.PINNED))
-        elif _id(entry) in protected:
-            kept.append(Verdict(entry, Reason.NEEDED))
+            kept.add(row, entry.bytes, Reason.PINNED)
+        elif node_of(entry) in protected:
+            kept.add(row, entry.bytes, Reason.NEEDED)
         else:
-            victims.append(Verdict(entry, why))
-    victims.sort(key=lambda verdict: (ties.is_program(verdict.entry), verdict.entry.key))  # after their traces
+            rows.append((ties.is_program(entry), entry.key, row, entry.bytes, why))
+    for _, _, row, size, why in sorted(rows):  # after their traces
+        victims.add(row, size, why)
     return _explained(victims, kept, ties, protected)
 
 
-def sort_key(order: Order) -> Callable[[Entry], tuple[float, int, str]]:
-    """Return the sort key of the order in which entries go; equal entries are ordered by their keys."""
-    if order is Order.LRU:
-        return lambda entry: (0.0, entry.recency_ns, entry.key)
-    return lambda entry: ((entry.seconds or 0.0) / max(entry.bytes, 1), entry.recency_ns, entry.key)
-
-
-def _order(ties: Ties, order: Order) -> Callable[[Entry], Any]:
-    """Return a sort key that keeps a trace and its programs together, and what they need no earlier."""
-    own = sort_key(order)
-    if not ties.units:
-        return own
-    units = {trace: own(ties.as_one(trace)) for trace in ties.units}
-
-    def key(entry: Entry) -> tuple[tuple[float, int, str], int, tuple[float, int, str]]:
-        mine = own(entry)
-        unit = ties.unit_of(entry)
-        if unit is not None:
-            return units[unit], ties.is_program(entry), mine
-        later = max((units[trace] for trace in ties.needing(entry)), default=mine)
-        return (later, _AFTER, mine) if later > mine else (mine, 0, mine)
-
-    return key
-
-
-def _id(entry: Entry) -> Node:
-    return entry.kind, entry.key
-
-
-def _over(candidates: Sequence[Entry], bound: int, ties: Ties) -> set[Node]:
-    """Return the entries larger than the bound, a trace with its programs, and traces that need them."""
-    over = {_id(entry) for entry in candidates if entry.bytes > bound and ties.unit_of(entry) is None}
-    found = {unit for entry in candidates if (unit := ties.unit_of(entry)) is not None}
+def _over(table: Table, rows: Sequence[int], bound: int) -> set[int]:
+    """Return the rows of entries larger than the bound, a trace with its programs, and traces that need them."""
+    over = {row for row in rows if table.sizes[row] > bound and row not in table.units}
+    keys = {entry.key for entry in map(table.entries.__getitem__, over if table.units else ()) if not entry.legacy}
     units = {
         unit
-        for unit in found
-        if ties.as_one(unit).bytes > bound or any((Kind.EXECUTABLES, key) in over for key in ties.needs(unit))
+        for unit in {table.units[row] for row in rows if row in table.units}
+        if table.ties.as_one(unit).bytes > bound or not keys.isdisjoint(table.ties.needs(unit))
     }
-    return over | {_id(entry) for entry in candidates if ties.unit_of(entry) in units}
+    return over | {row for row in rows if table.units.get(row) in units}
 
 
-def _last(ordered: Sequence[Entry], strays: Collection[Node], count: int) -> set[Node]:
-    """Return the last ones to keep of entries from the least to the most recently used one."""
-    counted = (_id(entry) for entry in reversed(ordered) if not entry.legacy and _id(entry) not in strays)
-    return set(islice(counted, count))
-
-
-def _explained(victims: list[Verdict], kept: list[Verdict], ties: Ties, protected: Mapping[Node, str]) -> Plan:
+def _explained(victims: Verdicts, kept: Verdicts, ties: Ties, protected: Mapping[Node, str]) -> Plan:
     """Return the plan, with the entries that go or stay because of a trace."""
     because: dict[str, str] = {}
     if not ties.units:
-        return Plan(tuple(victims), tuple(kept))
+        return Plan(victims, kept)
     gone = {verdict.entry.key for verdict in victims if ties.unit_of(verdict.entry) == verdict.entry.key}
     for i, (entry, reason) in enumerate(victims):
         unit = ties.unit_of(entry)
         if unit in gone and unit != entry.key:
             because[entry.key] = unit
-            victims[i] = Verdict(entry, reason if reason in _ASKED_FOR else Reason.WITH_TRACE)
+            victims.change(i, reason if reason in _ASKED_FOR else Reason.WITH_TRACE)
     for entry, reason in kept:
-        if reason is Reason.NEEDED and protected[_id(entry)] != entry.key:
-            because[entry.key] = protected[_id(entry)]
-    return Plan(tuple(victims), tuple(kept), Frozen(because))
+        if reason is Reason.NEEDED and protected[node_of(entry)] != entry.key:
+            because[entry.key] = protected[node_of(entry)]
+    return Plan(victims, kept, Frozen(because))
 
 
-def _excess(stay: Sequence[Entry], policy: Policy, freed: int, free_bytes: int | None) -> Excess:
-    size = sum(entry.bytes for entry in stay)
-    too_many = len(stay) - policy.max_entries if policy.max_entries is not None else 0
+def _excess(stay: Share, policy: Policy, freed: int, free_bytes: int | None) -> Excess:
+    too_many = stay.entries - policy.max_entries if policy.max_entries is not None else 0
     too_large = [0]
     if policy.max_bytes is not None:
-        too_large.append(size - policy.max_bytes)
+        too_large.append(stay.bytes - policy.max_bytes)
     if policy.min_free_bytes is not None and free_bytes is not None:
         too_large.append(policy.min_free_bytes - free_bytes - freed)
     return Excess(too_many, max(too_large))

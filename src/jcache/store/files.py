@@ -23,6 +23,7 @@ from jcache.store.pending_file import PendingFile
 from jcache.store.unmoved_reads import READING, open_to_look
 
 _WITHOUT_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_PIECE_BYTES: Final = 1 << 20
 IN_PLACE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no wait for a FIFO's reader
 
 
@@ -139,13 +140,26 @@ def read(path: str | Path, limit: int | None = None, *, directory: int | None = 
         OSError: it cannot be read; a symbolic link, FIFO, directory or device is refused with ``EINVAL`` or ``ELOOP``.
     """
     descriptor = os.open(path, READING, dir_fd=directory) if as_use else open_to_look(path, directory=directory)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return _read_all(descriptor, status.st_size) if limit is None else os.pread(descriptor, limit, 0)
+    finally:
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    with open(descriptor, "rb", buffering=0) as file:
-        if limit is None:
-            return file.readall()
-        return os.pread(descriptor, limit, 0)
+
+
+def _read_all(descriptor: int, size: int) -> bytes:
+    """Return the bytes of an open file, with a single system call if it has the size that it is expected to have."""
+    pieces: list[bytes] = []
+    wanted = size + 1
+    while piece := os.read(descriptor, wanted):
+        pieces.append(piece)
+        wanted -= len(piece)
+        if wanted == 1 and len(pieces) == 1:  # all that there was, and then the end
+            return piece
+        wanted = max(wanted, _PIECE_BYTES)
+    return b"".join(pieces)
 
 
 def separate(name: str, *, directory: int, limit: int | None = None) -> None:

@@ -7,6 +7,7 @@ It is never needed to serve an entry: an absent one reads as empty, and what can
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import clock
@@ -15,12 +16,15 @@ from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
 from jcache.store import ledger_rows as rows
 from jcache.store.economics import Economics, Spending
+from jcache.store.entries import batches
 from jcache.store.ledger_connection import ECONOMICS_SCHEMA, REMOVALS_SCHEMA, LedgerFile, has
+from jcache.store.ledger_keys import change_keys, of_keys
 
 if TYPE_CHECKING:
     import sqlite3
 
 _FEW_PAGES: Final = 256  # unused pages of the file that are not worth a rewrite: 1 MiB
+_ROWS_AT_ONCE: Final = 20_000
 _RUNS_IN_FULL: Final = 100
 _REMOVALS_KEPT: Final = 10_000
 _SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
@@ -100,14 +104,8 @@ class Ledger(LedgerFile):
     def known(self, kind: Kind, keys: Iterable[str] | None = None) -> dict[str, Known]:
         """Return the records of the entries of a kind, of all of them or of some keys."""
         query = f"SELECT {_COLUMNS} FROM entries WHERE kind = ?"  # noqa: S608  names of our own
-        wanted = None if keys is None else list(keys)
-
-        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-            if wanted is None:
-                return database.execute(query, (kind,)).fetchall()
-            return [row for key in wanted for row in database.execute(query + " AND key = ?", (kind, key))]
-
-        return {row[1]: Known(kind, *row[1:]) for row in rows.whole(self.read(ask), _KNOWN, 2)}
+        found = self.read(lambda database: list(of_keys(database, query, kind, keys)))
+        return {row[1]: Known(kind, *row[1:]) for row in rows.whole(found, _KNOWN, 2)}
 
     def facts(
         self, kind: Kind, names: tuple[str, ...], keys: Iterable[str] | None = None
@@ -121,15 +119,17 @@ class Ledger(LedgerFile):
         """
         query = f"SELECT key, {', '.join(names)} FROM entries WHERE kind = ?"  # noqa: S608  names of our own
         columns = [_KNOWN[Known._fields.index(name)] for name in names]
-        wanted = None if keys is None else list(keys)
 
         def ask(database: "sqlite3.Connection") -> dict[str, tuple[Any, ...]]:
-            found: Iterable[tuple[Any, ...]] = (
-                database.execute(query, (kind,))
-                if wanted is None
-                else (row for key in wanted for row in database.execute(query + " AND key = ?", (kind, key)))
-            )
-            return {row[0]: tuple(rows.fitting(row[1:], columns)) for row in found if rows.key(row[0]) is not None}
+            found: dict[str, tuple[Any, ...]] = {}
+            fitting: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # many rows say the same
+            for key, *values in of_keys(database, query, kind, keys):
+                if rows.key(key) is not None:
+                    row = tuple(values)
+                    if row not in fitting:
+                        fitting[row] = tuple(rows.fitting(row, columns))
+                    found[key] = fitting[row]
+            return found
 
         return self.read(ask) or {}
 
@@ -169,19 +169,19 @@ class Ledger(LedgerFile):
             keys: kinds and keys of the entries, in the order in which they were removed.
             remover: what removed them, such as ``jcache prune``.
         """
-        statement, names = "DELETE FROM entries WHERE kind = ? AND key = ?", list(keys)
         note = "INSERT INTO removals (kind, key, removed_ns, remover) VALUES (?, ?, ?, ?)"
         limit = "DELETE FROM removals WHERE id <= (SELECT max(id) FROM removals) - ?"
         now = clock.now_ns()
 
-        def drop(database: "sqlite3.Connection") -> None:
-            database.executemany(statement, names)
+        def drop(names: list[tuple[Kind, str]], database: "sqlite3.Connection") -> None:
+            change_keys("DELETE FROM entries", (), names, database)
             database.execute(REMOVALS_SCHEMA)
             database.executemany(note, ((*name, now, remover) for name in names[-_REMOVALS_KEPT:]))
             database.execute(limit, (_REMOVALS_KEPT,))
 
-        if names and self.is_there():
-            self.write(drop)
+        for some in batches(keys, _ROWS_AT_ONCE):
+            if self.is_there():
+                self.write(partial(drop, some))
 
     def removals(self, kind: Kind) -> dict[str, KnownRemoval]:
         """Return when and by what entries of a kind were removed last, by key; only the latest removals are known."""
@@ -290,7 +290,7 @@ class Ledger(LedgerFile):
             )
 
     def shrink(self, directories: Iterable[str]) -> None:
-        """Give the space of dropped records back if it is more than half of the file; a failure is ignored.
+        """Give the space of dropped records back if it is more than a quarter of the file; a failure is ignored.
 
         Args:
             directories: directories of the root; snapshots of others, as of a root that was copied, are dropped.
@@ -304,7 +304,7 @@ class Ledger(LedgerFile):
             (free,), (pages,) = (
                 database.execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_count")
             )
-            return bool(free > _FEW_PAGES and free > pages / 2)
+            return bool(free > _FEW_PAGES and free > pages / 4)
 
         with suppress(LedgerUnavailable):
             self.write(lambda database: database.execute(others, ours))

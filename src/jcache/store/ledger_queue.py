@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
+from jcache.entry import Entry
 from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Known, Ledger
@@ -69,6 +70,12 @@ class LedgerQueue:
         self._removed[kind, key] = None
         self.drop(kind, key)
 
+    def forget_all(self, entries: Sequence[Entry]) -> None:
+        """Write what is queued, then delete the records of removed entries."""
+        self.flush()
+        if entries and self._is_ready():
+            self.attempt(lambda: self.ledger.forget(((entry.kind, entry.key) for entry in entries), _this_program()))
+
     def drop(self, kind: Kind, key: str) -> None:
         """Take the records of an entry out of the queue."""
         self._records = [record for record in self._records if (record.kind, record.key) != (kind, key)]
@@ -77,14 +84,20 @@ class LedgerQueue:
         """Write the queue to the ledger, if the ledger can be written and the root is still there."""
         removed, records = self._removed, self._records
         self._records, self._removed = [], {}
-        if not (removed or records) or not os.path.isdir(self._root.path):
+        if not (removed or records) or not self._is_ready():
             return
-        if not os.path.isdir(self._root.pins):
-            self.attempt(self.pins.copy)
         if removed:
             self.attempt(lambda: self.ledger.forget(removed, _this_program()))
         if records:
             self.attempt(lambda: self.ledger.record(records))
+
+    def _is_ready(self) -> bool:
+        """Return whether the root is still there; give it a directory of pins then."""
+        if not os.path.isdir(self._root.path):
+            return False
+        if not os.path.isdir(self._root.pins):
+            self.attempt(self.pins.copy)
+        return True
 
 
 def _this_program() -> str:

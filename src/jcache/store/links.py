@@ -16,6 +16,11 @@ def exact_name(entry: Entry) -> Name:
     return entry.kind, entry.key, entry.legacy
 
 
+def node_of(entry: Entry) -> Node:
+    """Return the kind and key of an entry."""
+    return entry.kind, entry.key
+
+
 class Links(NamedTuple):
     """How the entries of a root hang together.
 

@@ -15,8 +15,11 @@ entries does and `jcache verify` is there to find; and for access times, which a
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -24,25 +27,24 @@ from jcache import clock
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
 from jcache.layout import (
     JAX,
-    STATE_NAME,
     FileKind,
     Kind,
     Layout,
     Root,
     member,
 )
-from jcache.store.access_times import NEVER, NOT_KEPT, AccessTimes, access_times
-from jcache.store.directories import open_below, opened
-from jcache.store.entry_reader import EntryReader, classify, storable_ns
+from jcache.store.access_times import AHEAD, NEVER, NOT_KEPT, UNKNOWN, AccessTimes, access_times
+from jcache.store.directories import open_below
+from jcache.store.entries import KIND_CODES, EntrySequence
+from jcache.store.entry_reader import EntryReader, settled_sidecars, storable_ns
 from jcache.store.file_tree import tree_size
 from jcache.store.files import read
-from jcache.store.sidecar import LATEST_NS
+from jcache.store.foreign_listing import fill_foreign
 
 if TYPE_CHECKING:
-    from jcache.store.foreign import Adapter
+    pass
 
 SNAPSHOT_FROM: Final = 10_000
-_TELLS: Final = Kind.GRAPHS  # the kind whose listing names the files that are no entries of another program
 
 
 class Snapshots(Protocol):
@@ -53,11 +55,13 @@ class Snapshots(Protocol):
     def drop_snapshot(self, directory: str) -> None: ...
 
 
-@dataclass(slots=True)
-class Listing:
+@dataclass(slots=True, eq=False)
+class Listing(EntrySequence):
     """The entries of one kind and what lies beside them; other programs' neighbours are listed with graphs.
 
     Attributes:
+        seconds: build seconds of each entry, not a number where they are unknown; None if nobody has looked.
+        pinned: keys of pinned entries; None if they are unknown.
         times: what access times tell here.
         accessed_ns: as of when they are known, nanoseconds since 1970; None for now.
         legacy_used: what access times tell of the legacy entries.
@@ -67,6 +71,8 @@ class Listing:
     directory: Path
     layout: Layout = JAX
     columns: Columns = field(default_factory=Columns.empty)
+    seconds: "array[float] | None" = None
+    pinned: Collection[str] | None = ()
     legacy: list[Entry] = field(default_factory=list)
     neighbours: list[Neighbour] = field(default_factory=list)
     changed_ns: int = 0
@@ -90,11 +96,54 @@ class Listing:
         """Return what a file name in the directory stands for, and the key of its entry."""
         return self.layout.member(name)
 
-    def entry(self, index: int) -> Entry:
-        c = self.columns
-        made, used, accessed = c.created[index], c.recency[index], c.accessed[index]
-        entry = Entry(self.kind, c.keys[index], c.sizes[index], made, used, c.sidecars[index] != NO_SIDECAR)
-        return self._with_use(entry, accessed)
+    def _item(self, at: int) -> Entry:
+        c, seconds = self.columns, None if self.seconds is None else self.seconds[at]
+        return self._made(
+            c.keys[at], c.sizes[at], c.created[at], c.recency[at], c.sidecars[at], c.accessed[at], seconds
+        )
+
+    def key_at(self, at: int) -> str:
+        """Return the key of the entry at a place from 0 on."""
+        return self.columns.keys[at]
+
+    def at(self, rows: Collection[int]) -> Iterator[Entry]:
+        """Return the entries at some places from 0 on."""
+        columns = (map(column.__getitem__, rows) for column in self.columns[:-1])
+        return map(self._made, *columns, repeat(None) if self.seconds is None else map(self.seconds.__getitem__, rows))
+
+    def numbers(self, name: str) -> "array[int]":
+        """Return a number of each entry, as `EntrySequence.numbers` does."""
+        columns, within_ns = self.columns, self.times.within_ns or 0
+        match name:
+            case "bytes":
+                return columns.sizes
+            case "created_ns":
+                return columns.created
+            case "recency_ns":
+                return self.used()
+            case "place":
+                return columns.keys.places()
+            case "kind":
+                return array("q", [KIND_CODES[self.kind]]) * len(self)
+            case _:  # latest_ns
+                times = zip(columns.recency, columns.accessed, strict=True)
+                return array("q", (read + within_ns if read > used else used for used, read in times))
+
+    def rows_with(self, name: str) -> Iterable[int]:
+        """Return the places of entries, as `EntrySequence.rows_with` does."""
+        nobody = name == "legacy" or (name == "pinned" and not self.pinned) or (name == "unknown" and not self.unknown)
+        return () if nobody else EntrySequence.rows_with(self, name)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return map(self._made, *self.columns[:-1], repeat(None) if self.seconds is None else self.seconds)
+
+    def _made(
+        self, key: str, size: int, made: int, used: int, sidecar: int, accessed: int, seconds: float | None
+    ) -> Entry:
+        pinned = None if self.pinned is None else key in self.pinned
+        known = None if seconds is None or isnan(seconds) else seconds
+        entry = Entry(self.kind, key, size, made, used, sidecar != NO_SIDECAR, False, known, pinned)  # noqa: FBT003
+        return entry if NEVER <= accessed <= used else self._with_use(entry, accessed)
 
     def looked_at(self, entry: Entry) -> Entry:
         """Return an entry with its present access time."""
@@ -111,10 +160,10 @@ class Listing:
             return entry._replace(unknown=True)
         return entry
 
-    def used(self) -> Iterator[int]:
+    def used(self) -> "array[int]":
         """Return the last use of each entry, as far as it is known."""
         recency, accessed = self.columns.recency, self.columns.accessed
-        return map(max, recency, accessed) if max(accessed, default=0) > 0 else iter(recency)
+        return array("q", map(max, recency, accessed)) if max(accessed, default=0) > 0 else recency
 
     @property
     def unknown(self) -> int:
@@ -132,10 +181,10 @@ class Listing:
     @property
     def why_unknown(self) -> str:
         """Reason why the last use of entries is unknown, as the end of a sentence."""
-        return self.times.why_unknown({*self.legacy_used, *self.columns.accessed})
-
-    def entries(self) -> Iterator[Entry]:
-        return map(self.entry, range(len(self)))
+        if not len(self) and not self.legacy:
+            return ""
+        used = {time for time in (UNKNOWN, AHEAD) if time in self.columns.accessed}
+        return self.times.why_unknown({*self.legacy_used, *used})
 
 
 def read_listing(
@@ -172,7 +221,7 @@ def read_listing(
         listing.times = access_times(descriptor, root)
         reader = EntryReader(descriptor, listing.times)
         if only is not None:
-            listing.columns = reader.read(dict.fromkeys(only, True), None)
+            listing.columns = reader.read(dict.fromkeys(only))
             return listing
         _fill(listing, reader, snapshots, uses=uses and listing.times.within_ns is not None)
     finally:
@@ -181,24 +230,26 @@ def read_listing(
 
 
 def _fill(listing: Listing, reader: "EntryReader", snapshots: Snapshots | None, *, uses: bool) -> None:
-    read_ns = clock.now_ns()
+    read_ns, is_first = clock.now_ns(), False
     listing.changed_ns = storable_ns(os.fstat(reader.descriptor).st_mtime_ns)
     old = snapshots.load_snapshot(str(listing.directory)) if snapshots else None
-    if old and not uses and old.names_final and old.changed_ns == listing.changed_ns:
+    same = old is not None and old.names_final and old.changed_ns == listing.changed_ns
+    if old and same and not uses:
         listing.columns, others, remember = reader.refresh(old), old.others, old.unsettled
         if listing.times.within_ns is not None:
             listing.accessed_ns = old.read_ns
     else:
-        present, others = classify(os.listdir(reader.descriptor))
-        listing.columns = reader.read(present, old)
+        before = None if old is None else old.columns.fingerprint()
+        known = {} if old is None else settled_sidecars(old)
+        is_first, old = old is None, None  # its columns need not be in memory any more
+        listing.columns, others = reader.scan(known)
         quiet = listing.changed_ns < read_ns - SETTLED_NS
-        same = old is not None and old.names_final and old.changed_ns == listing.changed_ns
-        known = same and old is not None and old.columns == listing.columns
-        remember = len(present) >= SNAPSHOT_FROM and (old is None or (quiet and not known))
+        changed = quiet and not (same and before == listing.columns.fingerprint())
+        remember = len(listing) >= SNAPSHOT_FROM and (is_first or changed)
     others += reader.rejected
     if snapshots and remember:
         snapshots.save_snapshot(str(listing.directory), Snapshot(listing.changed_ns, read_ns, listing.columns, others))
-    elif snapshots and old is not None and len(listing) < SNAPSHOT_FROM:
+    elif snapshots and not is_first and len(listing) < SNAPSHOT_FROM:
         snapshots.drop_snapshot(str(listing.directory))
     _describe_others(listing, reader, others)
 
@@ -246,48 +297,6 @@ def list_root(root: Root, kind: Kind, snapshots: Snapshots | None = None, *, use
     """
     if root.layout.follows_jax:
         return read_listing(kind, root.directory(kind), snapshots, root=root, uses=uses)
-    return _list_foreign(root, root.adapter, kind)
-
-
-def _list_foreign(root: Root, adapter: "Adapter", kind: Kind) -> Listing:
-    path = root.path
-    listing = Listing(kind, path, adapter)
-    with opened(root, path) as descriptor:
-        listing.times = access_times(descriptor, root)
-    for name, item in _scan_foreign(adapter, path):
-        if name == STATE_NAME:
-            continue
-        known = adapter.entry(name)
-        if (known[0] if known else _TELLS) is not kind:
-            continue
-        try:
-            status = item.stat(follow_symlinks=False)
-        except OSError:
-            continue  # vanished meanwhile
-        regular = stat.S_ISREG(status.st_mode)
-        if known and regular:
-            made = min(max(status.st_mtime_ns, 0), LATEST_NS)
-            columns = listing.columns
-            columns.keys.append(known[1])
-            changed = storable_ns(status.st_ctime_ns)
-            numbers_of = status.st_size, made, made, NO_SIDECAR, listing.times.used_ns(status), changed
-            for column, number in zip(columns[1:], numbers_of, strict=True):
-                column.append(number)
-        else:
-            what = FileKind.UNKNOWN if known else listing.member(name)[0]
-            listing.neighbours.append(Neighbour(name, what, 1, status.st_size if regular else 0))
+    listing = Listing(kind, root.path, root.adapter)
+    fill_foreign(listing, root, root.adapter)
     return listing
-
-
-def _scan_foreign(adapter: "Adapter", path: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield the files in a directory and in the adapter's sub-directories of it, with their relative names."""
-    with os.scandir(path) as items:
-        for item in items:
-            if item.name not in adapter.directories or not item.is_dir(follow_symlinks=False):
-                yield item.name, item
-    for directory in adapter.directories:
-        below = path / directory
-        if below.is_dir() and not below.is_symlink():
-            with os.scandir(below) as items:
-                for item in items:
-                    yield f"{directory}/{item.name}", item

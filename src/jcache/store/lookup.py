@@ -86,7 +86,7 @@ def find_entry(store: Store, text: str, *, parts: bool = False) -> Entry:
         UnknownKey: it stands for no entry, or for several.
     """
     (entry,) = _meant(store, [text], parts=parts)
-    return store.catalog.enrich(entry.kind, [entry])[0]
+    return store.catalog.enriched(entry)
 
 
 def find_keys(store: Store, texts: Iterable[str]) -> set[str]:
@@ -180,7 +180,7 @@ def _keys(listing: Listing) -> Iterator[str]:
 
 def _with_keys(listing: Listing, keys: set[str]) -> Iterator[Entry]:
     """Yield the entries that have one of some keys, with their present access times."""
-    found = (listing.entry(row) for row, key in enumerate(listing.columns.keys) if key in keys) if keys else iter(())
+    found = (listing[row] for row, key in enumerate(listing.columns.keys) if key in keys) if keys else iter(())
     yield from map(listing.looked_at, found) if listing.accessed_ns is not None else found
     yield from (entry for entry in listing.legacy if entry.key in keys)
 

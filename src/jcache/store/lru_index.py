@@ -76,7 +76,7 @@ class Occupancy:
         self._read = clock.monotonic()
         self._times = listing.times
         keys, sizes, created, _, sidecars, _, _ = listing.columns
-        recency = list(listing.used())
+        recency = listing.used()
         self._sizes = dict(zip(keys, zip(sizes, created, strict=True), strict=True))
         self._heap = list(zip(recency, keys, strict=True))
         heapq.heapify(self._heap)

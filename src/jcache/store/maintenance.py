@@ -7,29 +7,33 @@ from __future__ import annotations
 
 import errno
 import os
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jcache import clock
-from jcache.entry import GRACE_NS, Entry
+from jcache.entry import GRACE_NS, NO_SIDECAR, Entry
 from jcache.errors import CannotWrite
 from jcache.layout import ENTRY_SUFFIX, LOCK_NAME, SIDECAR_SUFFIX, XLA_NAMES, FileKind, Kind, Root
 from jcache.store import file_tree, files
 from jcache.store.catalog import Catalog
 from jcache.store.directories import Directories, is_there, opened
+from jcache.store.entries import Entries, Picked, batches, in_order
 from jcache.store.ledger import Known
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.locking import RootLocks
-from jcache.store.policy import Plan, Reason, Verdict
+from jcache.store.policy import Plan, Reason, Verdict, Verdicts
 from jcache.store.progress import Progress
 from jcache.store.removal import Removal, removing, set_aside_xla, sweeping
-from jcache.store.sidecar import write_recency
+from jcache.store.sidecar import begin_recency
 from jcache.text import command
 
 if TYPE_CHECKING:
     from jcache.store.quarantine import Quarantine
     from jcache.store.quarantine_record import QuarantineRecord
+
+_AT_ONCE: Final = 20_000  # entries whose digests are recorded together
 
 
 class Maintenance:
@@ -62,13 +66,14 @@ class Maintenance:
             Locked: the lock could not be had in time.
             LedgerUnavailable: what is pinned cannot be known now; nothing has changed then.
         """
-        removal = Removal()
+        removal = Removal(plan.victims)
         pins = self._queue.pins.copy() if plan.victims else set()
+        places, kept = plan.victims.by_kind(), plan.kept.by_kind()
         for kind in (Kind.TRACES, Kind.EXECUTABLES, Kind.GRAPHS):  # what names others first
-            victims = [verdict for verdict in plan.victims if verdict.entry.kind is kind]
-            if victims:
-                self._remove_in_batches(kind, removing(self._root, progress(victims), removal, pins, plan.because))
-            if victims or any(verdict.entry.kind is kind for verdict in plan.kept):
+            if some := places[kind]:
+                victims = zip(some, progress(plan.victims.at(some)), strict=True)
+                self._remove_in_batches(kind, removing(self._root, victims, removal, pins, plan.because))
+            if some or kept[kind]:
                 try:
                     removal.adopted += self.adopt(kind, sweep=True)
                 except CannotWrite as error:  # what was to make room has made it
@@ -76,14 +81,12 @@ class Maintenance:
                         raise
                     mend = command("verify --repair", self._root.path)
                     self._queue.notice(f"{error} `{mend}` makes them once there is room.")
-        for entry in (*removal.removed, *removal.gone):
-            self._queue.forget(entry.kind, entry.key)
-        self._queue.flush()
+        self._queue.forget_all(Entries((removal.removed, removal.gone)))
         return removal
 
     def remove(self, entries: Iterable[Entry]) -> Removal:
         """Remove entries, whenever they were last used."""
-        return self.execute(Plan(tuple(Verdict(entry, Reason.CLEARED) for entry in entries)))
+        return self.execute(Plan(Verdicts.of(Verdict(entry, Reason.CLEARED) for entry in entries)))
 
     def adopt(self, kind: Kind, *, record: bool = True, sweep: bool = False) -> int:
         """Make the sidecars that are missing, of what is known of their last use; return how many.
@@ -98,47 +101,50 @@ class Maintenance:
         """
         if not self._root.layout.has_sidecars:
             return 0
-        listing = self._catalog.listing(kind, uses=True)
-        missing = [entry for entry in listing.entries() if not entry.sidecar]
+        listing = self._catalog.listing(kind, remember=False, uses=True)
+        missing = array("q", (row for row, time in enumerate(listing.columns.sidecars) if time == NO_SIDECAR))
         orphans = [one.name for one in listing.neighbours if sweep and one.member is FileKind.SIDECAR]
         if orphans:
             with files.refusal(f"remove sidecars in {self._root.directory(kind)}"):
                 self._locks.in_batches(kind, sweeping(self._root, kind, orphans))
-        made: list[Entry] = []
+        made = array("q")
 
         def making() -> Iterator[None]:
             with opened(self._root, self._root.directory(kind)) as directory:
-                for entry in missing:
+                for row, entry in zip(missing, Picked(listing, missing), strict=True):
                     name = entry.key + SIDECAR_SUFFIX
-                    if is_there(entry.key + ENTRY_SUFFIX, directory) and not is_there(name, directory):
-                        write_recency(name, entry.recency_ns, directory=directory)
-                        made.append(entry)
+                    if is_there(entry.key + ENTRY_SUFFIX, directory) and begin_recency(
+                        name, entry.recency_ns, directory
+                    ):
+                        made.append(row)
                     yield
 
         if missing:
             with files.refusal(f"make sidecars in {self._root.directory(kind)}"):
                 self._locks.in_batches(kind, making())
         if record:
-            self._record_digests(kind, made)
+            rows = in_order(made, listing.key_at, listing.numbers("place"))  # as the ledger has them
+            for entries in batches(Picked(listing, rows), _AT_ONCE):
+                self._record_digests(kind, entries)
         return len(made)
 
     def _record_digests(self, kind: Kind, entries: Sequence[Entry]) -> None:
         """Record the digests of entries that have none yet, but not of one that may still be being written."""
         from jcache.formats.digest import digest
 
-        known = self._queue.attempt(lambda: self._queue.ledger.known(kind, [entry.key for entry in entries])) or {}
+        ledger, keys = self._queue.ledger, [entry.key for entry in entries]
+        known = self._queue.attempt(lambda: ledger.facts(kind, ("digest",), keys)) or {}
         settled_ns = clock.now_ns() - GRACE_NS
+        news: list[Known] = []
         with Directories(self._root) as directories:
             for entry in entries:
-                about = known.get(entry.key)
-                if entry.created_ns < settled_ns and (about is None or about.digest is None):
+                if entry.created_ns < settled_ns and known.get(entry.key, (None,))[0] is None:
                     with suppress(OSError):
-                        name, directory = directories.of(self._catalog.path(entry))
+                        name, directory = directories.of_entry(kind, entry.key)
                         taken_ns = os.lstat(name, dir_fd=directory).st_ctime_ns
                         data = files.read(name, directory=directory)
-                        self._queue.add(
-                            Known(kind, entry.key, digest(data), len(data), origin="adopt", digest_ns=taken_ns)
-                        )
+                        news.append(Known(kind, entry.key, digest(data), len(data), origin="adopt", digest_ns=taken_ns))
+        self._queue.add_many(news)
 
     def restore(self, quarantine: Quarantine, record: QuarantineRecord, *, replace: bool = False) -> None:
         """Put an entry back from quarantine; the ledger then says of its bytes what it said before they went there.

@@ -4,9 +4,12 @@ The entry's file goes first and then its sidecar: a sidecar alone harms nobody, 
 put of jax <= 0.11.1.
 """
 
+from __future__ import annotations
+
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,7 +21,7 @@ from jcache.layout import ASIDE_PREFIX, ENTRY_SUFFIX, SIDECAR_SUFFIX, XLA_NAMES,
 from jcache.store import file_tree, files
 from jcache.store.access_times import AccessTimes, access_times
 from jcache.store.directories import Directories, is_there, opened
-from jcache.store.policy import Plan, Reason, Verdict
+from jcache.store.policy import Plan, Reason, Verdict, Verdicts
 from jcache.store.sidecar import RECENCY_BYTES, read_recency
 
 _WHENEVER_USED: Final = (Reason.CLEARED, Reason.LEGACY, Reason.NAMED)  # these entries go even if used meanwhile
@@ -38,20 +41,32 @@ class Removal:
     """What a plan's execution has removed so far.
 
     Attributes:
-        removed: the entries that are gone.
+        victims: the victims of the plan.
+        removed_at: their places among the victims, of those that are gone.
         bytes: of all files unlinked, sidecars included.
         kept: victims of the plan that were used or pinned meanwhile, and so stayed.
-        gone: victims that somebody else had removed by then.
+        gone_at: places of the victims that somebody else had removed by then.
         failures: victims that could not be removed.
         adopted: sidecars that were made for entries that stayed.
     """
 
-    removed: list[Entry] = field(default_factory=list)
+    victims: Verdicts
+    removed_at: array[int] = field(default_factory=lambda: array("q"))
     bytes: int = 0
     kept: list[Verdict] = field(default_factory=list)
-    gone: list[Entry] = field(default_factory=list)
+    gone_at: array[int] = field(default_factory=lambda: array("q"))
     failures: list[Failure] = field(default_factory=list)
     adopted: int = 0
+
+    @property
+    def removed(self) -> Sequence[Entry]:
+        """The victims that are gone, in the order in which they went."""
+        return self.victims.picked(self.removed_at)
+
+    @property
+    def gone(self) -> Sequence[Entry]:
+        """The victims that somebody else had removed."""
+        return self.victims.picked(self.gone_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +88,8 @@ class Removed:
 
     root: Root
     dry_run: bool
-    removed: tuple[Verdict, ...]
-    kept: tuple[Verdict, ...]
+    removed: Sequence[Verdict]
+    kept: Sequence[Verdict]
     failed: tuple[Failure, ...]
     freed_bytes: int
     xla_bytes: int
@@ -85,14 +100,14 @@ class Removed:
 
 def foresee(plan: Plan) -> Removal:
     """Return what executing a plan removes if nobody uses, pins or removes anything meanwhile."""
-    entries = [verdict.entry for verdict in plan.victims]
-    size = sum(entry.bytes + RECENCY_BYTES * entry.sidecar for entry in entries)
-    return Removal(removed=entries, bytes=size)
+    sidecars = sum(entry.sidecar for entry, _ in plan.victims)
+    places = array("q", range(len(plan.victims)))
+    return Removal(plan.victims, removed_at=places, bytes=plan.victims.bytes + RECENCY_BYTES * sidecars)
 
 
 def removing(
     root: Root,
-    victims: Iterable[Verdict],
+    victims: Iterable[tuple[int, Verdict]],
     removal: Removal,
     pins: Collection[tuple[Kind, str]] = (),
     because: Mapping[str, str] = NOTHING,
@@ -101,7 +116,7 @@ def removing(
 
     Args:
         root: whose entries.
-        victims: which of them, programs after their traces.
+        victims: which of them, each with its place among the victims of the removal; programs after their traces.
         removal: what became of them.
         pins: what is pinned by now.
         because: by the keys of programs, the traces with which they go, or stay.
@@ -109,7 +124,7 @@ def removing(
     stayed: set[str] = set()
     with Directories(root) as directories:
         uses = _Uses(root, directories)
-        for verdict in victims:
+        for place, verdict in victims:
             entry = verdict.entry
             before = len(removal.kept) + len(removal.failures)
             if because.get(entry.key) in stayed:
@@ -119,19 +134,19 @@ def removing(
             elif verdict.reason not in _WHENEVER_USED and uses.since(entry):
                 removal.kept.append(Verdict(entry, Reason.USED_MEANWHILE))
             else:
-                _remove(root, entry, directories, removal)
+                _remove(root, place, entry, directories, removal)
             if len(removal.kept) + len(removal.failures) > before:
                 stayed.add(entry.key)
             yield
 
 
-def _remove(root: Root, entry: Entry, directories: Directories, removal: Removal) -> None:
+def _remove(root: Root, place: int, entry: Entry, directories: Directories, removal: Removal) -> None:
     try:
         size = unlink(root, entry, directories)
     except OSError as error:
         removal.failures.append(Failure(entry, error.strerror or str(error)))
         return
-    (removal.gone if size is None else removal.removed).append(entry)
+    (removal.gone_at if size is None else removal.removed_at).append(place)
     removal.bytes += size or 0
 
 
@@ -141,7 +156,7 @@ def unlink(root: Root, entry: Entry, directories: Directories) -> int | None:
     Raises:
         OSError: as the file system says, or because the name is no regular file.
     """
-    name, directory = directories.of(root.place(entry.kind, entry.key, legacy=entry.legacy))
+    name, directory = directories.of_entry(entry.kind, entry.key, legacy=entry.legacy)
     size = files.remove(name, directory=directory)
     if not entry.legacy and root.layout.has_sidecars:
         with suppress(OSError):  # a sidecar that cannot be removed harms nobody
@@ -209,7 +224,7 @@ class _Uses:
     def since(self, entry: Entry) -> bool:
         root = self._root
         try:
-            name, directory = self._directories.of(root.place(entry.kind, entry.key, legacy=entry.legacy))
+            name, directory = self._directories.of_entry(entry.kind, entry.key, legacy=entry.legacy)
             status = os.lstat(name, dir_fd=directory)
         except OSError:
             return False

@@ -21,7 +21,7 @@ def write_recency(path: str | Path, time_ns: int, *, directory: int | None = Non
     JAX reads it as an 8-byte little-endian number of nanoseconds since 1970; a time before or long after becomes the
     nearest that we keep. What is no sidecar, or has other names (see `separate`), is replaced by a new file.
     """
-    data = min(max(time_ns, 0), LATEST_NS).to_bytes(RECENCY_BYTES, "little")
+    data = _packed(time_ns)
     descriptor = os.open(path, IN_PLACE, 0o666, dir_fd=directory)
     try:
         status = os.fstat(descriptor)
@@ -37,6 +37,26 @@ def write_recency(path: str | Path, time_ns: int, *, directory: int | None = Non
             raise
     finally:
         os.close(descriptor)
+
+
+def begin_recency(name: str, time_ns: int, directory: int) -> bool:
+    """Write a sidecar as `write_recency` does, unless something has its name; return whether it was written."""
+    try:
+        descriptor = os.open(name, IN_PLACE | os.O_EXCL, 0o666, dir_fd=directory)
+    except FileExistsError:
+        return False
+    try:
+        os.pwrite(descriptor, _packed(time_ns), 0)
+    except OSError:  # of a full disk: none is better than half a one
+        os.unlink(name, dir_fd=directory)
+        raise
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _packed(time_ns: int) -> bytes:
+    return min(max(time_ns, 0), LATEST_NS).to_bytes(RECENCY_BYTES, "little")
 
 
 def read_recency(path: str | Path, *, directory: int | None = None) -> int | None:

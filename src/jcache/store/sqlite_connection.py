@@ -6,6 +6,7 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -125,7 +126,7 @@ def connect(
         raise
     database.directory = directory
     database.file = found or _look(path.name, directory)
-    database.text_factory = _text
+    database.text_factory = partial(str, encoding="utf-8", errors="backslashreplace")  # which may be damaged
     try:
         if by_path:
             _compare(path, directory)
@@ -180,11 +181,6 @@ def _separate(path: Path, directory: int, timeout: float, vfs: str) -> None:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(aside.name, dir_fd=directory)
-
-
-def _text(data: bytes) -> str:
-    """Return a text of the file's, which may be damaged."""
-    return data.decode(errors="backslashreplace")
 
 
 def _compare(path: Path, directory: int) -> None:

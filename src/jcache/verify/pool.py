@@ -18,6 +18,9 @@ from jcache.store.unmoved_reads import note_moved_in
 from jcache.verify.checks import CheckResult, Claim, check_all, moved_access_times
 
 _MIN_POOL_BYTES: Final = 8 << 20  # starting processes takes as long as checking this much
+_MIN_QUICK_BYTES: Final = (
+    16 << 10
+)  # hashing this much takes as long as sending an entry to a process, and its result back
 _BATCHES_AHEAD: Final = 2  # for each process
 
 
@@ -35,7 +38,7 @@ def usable_cores() -> int:
 
 
 def check_batches(
-    batches: Iterator[Batch], *, bytes_: int, quick: bool, processes: int | None = None
+    batches: Iterator[Batch], *, bytes_: int, quick: bool, processes: int | None = None, entries: int = 1
 ) -> Iterator[tuple[Batch, list[CheckResult]]]:
     """Check batches and yield the results of each as soon as they are complete.
 
@@ -44,12 +47,13 @@ def check_batches(
         bytes_: size of all batches; less than 8 MiB are checked in this process.
         quick: whether to omit the checks that decompress entries.
         processes: number of processes; None for one on each usable core.
+        entries: number of entries; many small ones are checked in this process, if they are not decompressed.
 
     Raises:
         JcacheError: a process was killed.
     """
     wanted = usable_cores() if processes is None else processes
-    if wanted <= 1 or bytes_ < _MIN_POOL_BYTES:
+    if wanted <= 1 or bytes_ < _MIN_POOL_BYTES or (quick and bytes_ < _MIN_QUICK_BYTES * entries):
         for batch in batches:
             yield batch, check_all(batch.directory, batch.claims, quick=quick)
     else:

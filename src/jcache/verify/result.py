@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from jcache.entry import GRACE_NS
 from jcache.findings import Finding
 from jcache.layout import Kind
+from jcache.layout.key_list import KeyList
+from jcache.store.entries import KIND_CODES, Lazy
 from jcache.verify.checks import Claim
 from jcache.verify.subset import Subset
+
+_AT_ONCE: Final = 1000
+_KINDS: Final = tuple(Kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,40 @@ class VerifyRequest:
     quick: bool = False
     grace_ns: int = GRACE_NS
     processes: int | None = None
+
+
+class SoundEntries(Lazy[Claim]):
+    """Entries without a finding."""
+
+    def __init__(self) -> None:
+        self._keys = KeyList()
+        self._latest: list[str] = []
+        self._kinds = bytearray()
+        self._adapter: Any = None
+
+    def append(self, claim: Claim) -> None:
+        """Add an entry."""
+        self._latest.append(claim.key)
+        self._kinds.append(KIND_CODES[claim.kind])
+        self._adapter = claim.adapter
+        if len(self._latest) >= _AT_ONCE:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Add the latest keys to the others, which take less memory."""
+        if self._adapter is None:
+            self._keys.extend(self._latest)
+        else:
+            for key in self._latest:
+                self._keys.append(key)
+        self._latest.clear()
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def _item(self, at: int) -> Claim:
+        self._settle()
+        return Claim(_KINDS[self._kinds[at]], self._keys[at], adapter=self._adapter)
 
 
 @dataclass(slots=True)
@@ -64,7 +104,7 @@ class Verification:
     rewritten: int = 0
     being_written: int = 0
     opaque: Counter[str] = field(default_factory=Counter)
-    sound: list[Claim] = field(default_factory=list)
+    sound: SoundEntries = field(default_factory=lambda: SoundEntries())
     seconds: float = 0.0
     complete: bool = False
     quick: bool = False

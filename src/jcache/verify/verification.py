@@ -7,16 +7,19 @@ that is still young is checked again after a pause, since its writer may be runn
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from itertools import groupby
+from typing import Final
 
 from jcache import clock
 from jcache.entry import is_young
-from jcache.errors import InvalidValue, LedgerUnavailable
+from jcache.errors import LedgerUnavailable
 from jcache.findings import Damage, Finding
 from jcache.layout import Kind
+from jcache.store.entries import EntrySequence, batches, in_order, joined
 from jcache.store.ledger import Known, holds_from
 from jcache.store.lineage import read_lineage
 from jcache.store.listing import Listing
@@ -24,6 +27,7 @@ from jcache.store.roots import is_bounded
 from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION, CheckResult, Claim, check
 from jcache.verify.last_verification import record_verification
+from jcache.verify.ledger_records import RECORDS_AT_ONCE, LedgerRecords
 from jcache.verify.neighbours import check_neighbours, describe_unlisted, is_clock_behind
 from jcache.verify.permissions import Exposure, check_directories, check_entries
 from jcache.verify.pool import Batch, check_batches
@@ -32,19 +36,12 @@ from jcache.verify.result import Verification, VerifyRequest
 _PAUSE_S: Final = 0.5
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
+_KINDS: Final = tuple(Kind)
+_NOTHING: Final = (None, None, None)
 _TRANSIENT: Final = frozenset({Damage.MISSING_SIDECAR, Damage.ORPHANED_SIDECAR, Damage.SIDECAR_SIZE})
 _CLOCK_IS_BEHIND: Final = "This machine's clock is behind the recorded times of use: set it, and verify again."
 
 Progress = Callable[[int, int], None]
-
-
-class _Candidate(NamedTuple):
-    """An entry that may be checked; candidates are sorted by the time of their last verification."""
-
-    verified_ns: int
-    created_ns: int
-    claim: Claim
-    bytes: int
 
 
 def verify(store: Store, request: VerifyRequest, progress: Progress = lambda _done, _all: None) -> Verification:
@@ -79,26 +76,26 @@ class _Verifier:
         self._store = store
         self._request = request
         self._exposures: dict[Kind, Counter[Exposure]] = {kind: Counter() for kind in request.kinds}
-        self._news: list[Known] = []
-        self._ledger_lost = False
-        self._copied_ns = self._check_ledger()
-        self._known = {kind: self._query_ledger(kind) for kind in request.kinds}
+        self._records = LedgerRecords(store, request.kinds, self.result.findings)
         self._listings = {kind: self._list(kind) for kind in request.kinds}
 
     # -- entries
 
     def check_entries(self, progress: Progress, deadline: float | None) -> None:
         """Check the requested entries; record the results even if the check is interrupted."""
-        candidates = self._candidates()
-        total = sum(candidate.bytes for candidate in candidates)
+        entries = joined(self._listings.values())
+        rows = self._candidates(entries)
+        sizes = entries.numbers("bytes")
+        total = sum(map(sizes.__getitem__, rows))
         done = 0
         unsure: list[CheckResult] = []
         try:
             for batch, some in check_batches(
-                self._batches(candidates, deadline),
+                self._batches(self._claims(entries, rows), deadline),
                 quick=self._request.quick,
                 processes=self._request.processes,
                 bytes_=total,
+                entries=len(rows),
             ):
                 for checked in some:
                     if self._is_unsure(checked):
@@ -109,37 +106,50 @@ class _Verifier:
                 progress(done, total)
             self._check_again(unsure)
         finally:
-            self._record_results()
+            self._records.finish(len(entries))
 
-    def _candidates(self) -> list[_Candidate]:
-        found: list[_Candidate] = []
+    def _candidates(self, entries: EntrySequence) -> Sequence[int]:
+        """Return the rows of the entries to check: those verified longest ago first, equal ones as in the ledger."""
+        request, verified = self._request, array("q")
         for kind, listing in self._listings.items():
-            known = self._known[kind]
-            for entry in listing.entries():
-                about = known.get(entry.key) or Known(kind, entry.key)
-                passed = about.checks == CHECKS_VERSION
-                taken_ns = about.digest_ns or 0
-                adapter = self._store.root.adapter
-                claim = Claim(kind, entry.key, about.digest, taken_ns, self._copied_ns, passed, adapter)
-                found.append(_Candidate(about.verified_ns or 0, entry.created_ns, claim, entry.bytes))
-        self.result.entries, self.result.bytes = len(found), sum(candidate.bytes for candidate in found)
-        found.sort()
-        subset = self._request.subset
-        return found if subset is None else found[: subset.count([candidate.bytes for candidate in found])]
+            if request.subset is None and request.max_seconds is None and self._records.are_alike(kind, len(listing)):
+                verified.frombytes(bytes(verified.itemsize * len(listing)))
+                continue
+            for keys in batches(listing.columns.keys, RECORDS_AT_ONCE):
+                known = self._records.facts(kind, ("verified_ns",), keys)
+                verified.extend(known.get(key, _NOTHING)[0] or 0 for key in keys)
+        sizes = entries.numbers("bytes")
+        self.result.entries, self.result.bytes = len(entries), sum(sizes)
+        rows = in_order(
+            range(len(entries)), entries.key_at, verified, entries.numbers("kind"), entries.numbers("place")
+        )
+        return rows if request.subset is None else rows[: request.subset.count([sizes[row] for row in rows])]
 
-    def _batches(self, candidates: list[_Candidate], deadline: float | None) -> Iterator[Batch]:
+    def _claims(self, entries: EntrySequence, rows: Sequence[int]) -> Iterator[tuple[Claim, int]]:
+        """Yield entries to check, with what the ledger knows of them, and their bytes."""
+        adapter, sizes, kinds = self._store.root.adapter, entries.numbers("bytes"), entries.numbers("kind")
+        for some in batches(rows, RECORDS_AT_ONCE):
+            for code, of_kind in groupby(some, kinds.__getitem__):
+                kind, keys = _KINDS[code], {entries.key_at(row): row for row in of_kind}
+                known = self._records.of_bytes(kind, list(keys))
+                for key, row in keys.items():
+                    digest, taken_ns, checks = known.get(key, _NOTHING)
+                    passed = checks == CHECKS_VERSION
+                    yield Claim(kind, key, digest, taken_ns or 0, self._records.copied_ns, passed, adapter), sizes[row]
+
+    def _batches(self, candidates: Iterator[tuple[Claim, int]], deadline: float | None) -> Iterator[Batch]:
         """Yield the candidates in batches of up to 8 MiB, until the deadline."""
         claims: list[Claim] = []
         size = 0
-        for candidate in candidates:
+        for claim, more in candidates:
             if deadline is not None and clock.monotonic() >= deadline:
                 break
-            other = claims and claims[0].kind is not candidate.claim.kind
-            if other or size + candidate.bytes > _BATCH_BYTES or len(claims) >= _BATCH_ENTRIES:
+            other = claims and claims[0].kind is not claim.kind
+            if other or size + more > _BATCH_BYTES or len(claims) >= _BATCH_ENTRIES:
                 yield self._batch(claims, size)
                 claims, size = [], 0
-            claims.append(candidate.claim)
-            size += candidate.bytes
+            claims.append(claim)
+            size += more
         yield self._batch(claims, size)
 
     def _batch(self, claims: list[Claim], size: int) -> Batch:
@@ -166,6 +176,7 @@ class _Verifier:
 
     def _add_result(self, checked: CheckResult) -> None:
         if checked.gone:
+            self._records.gone(checked.claim)
             return
         claim, stamp, result = checked.claim, checked.stamp, self.result
         size = stamp.bytes if stamp else 0
@@ -174,20 +185,22 @@ class _Verifier:
         result.rewritten += checked.rewritten
         if checked.exposure is not None:
             self._exposures[claim.kind][checked.exposure] += 1
-        now = clock.now_ns()
         if checked.finding is not None:
             result.findings.append(checked.finding)
-            self._news.append(Known(claim.kind, claim.key, verified_ns=now, checks=0))  # no version passed
+            about = Known(claim.kind, claim.key, verified_ns=self._records.verified_ns, checks=0)  # no version passed
+            self._records.add(about)
             return
         result.unchanged += claim.passed and not checked.rewritten
         result.sound.append(claim)
         if checked.opaque is not None:
             result.opaque[checked.opaque] += 1
         version = CHECKS_VERSION if checked.passed else None
-        taken_ns = None if checked.taken_ns is None else holds_from(checked.taken_ns, self._copied_ns)
-        self._news.append(
-            Known(claim.kind, claim.key, checked.digest, size, digest_ns=taken_ns, verified_ns=now, checks=version)
-        )
+        taken_ns = None if checked.taken_ns is None else holds_from(checked.taken_ns, self._records.copied_ns)
+        if claim.digest == checked.digest and claim.digest_ns == taken_ns and (claim.passed or version is None):
+            self._records.unchanged(claim.kind, claim.key)
+            return
+        about = Known(claim.kind, claim.key, checked.digest, size, digest_ns=taken_ns, checks=version)
+        self._records.add(about._replace(verified_ns=self._records.verified_ns))
 
     # -- files beside the entries
 
@@ -218,9 +231,9 @@ class _Verifier:
         listing = self._listings.get(Kind.TRACES)
         if listing is None or not len(listing):
             return
-        entries = {entry.key: entry for entry in listing.entries()}
+        entries = {entry.key: entry for entry in listing}
         now_ns = clock.now_ns()
-        lineage = read_lineage(self._store, remember=not self._ledger_lost)
+        lineage = read_lineage(self._store, remember=not self._records.lost)
         for (kind, key), evidence in lineage.dangling():
             entry = entries.get(key)
             if entry is not None and not is_young(entry.created_ns, now_ns, self._request.grace_ns):
@@ -245,56 +258,4 @@ class _Verifier:
 
     def _list(self, kind: Kind) -> Listing:
         """Return the listing of a directory; save no snapshot if the ledger is damaged, since that would replace it."""
-        return self._store.listing(kind, remember=not self._ledger_lost)
-
-    def _check_ledger(self) -> int | None:
-        """Return when the root was copied; None if it was not."""
-        try:
-            self._store.ledger.check()
-            return self._store.ledger.copied_ns()
-        except LedgerUnavailable as error:
-            self._report_ledger(error)
-            return None
-
-    def _query_ledger(self, kind: Kind) -> dict[str, Known]:
-        if self._ledger_lost:
-            return {}
-        try:
-            return self._store.ledger.known(kind)
-        except LedgerUnavailable as error:
-            self._report_ledger(error)
-            return {}
-
-    def _report_ledger(self, error: LedgerUnavailable) -> None:
-        """Report a damaged ledger as a finding, and a busy or unreadable one as a notice."""
-        if not error.lost:
-            self._store.queue.notice(str(error))
-        elif not self._ledger_lost:
-            self._ledger_lost = True
-            path = self._store.root.ledger
-            self.result.findings.append(Finding(damage=Damage.LEDGER, path=path, evidence=str(error)))
-
-    def _record_results(self) -> None:
-        """Record the results, unless the ledger is damaged: only a repair replaces it."""
-        if self._ledger_lost:
-            return
-        ledger, news = self._store.ledger, self._news
-        gone = [
-            (kind, key)
-            for kind, known in self._known.items()
-            for key, about in known.items()
-            if about.digest is not None and not self._exists(kind, key)
-        ]
-        try:
-            if gone:
-                ledger.discredit(gone)
-            if news:
-                ledger.record(news, anew=False)
-        except LedgerUnavailable as error:
-            self._report_ledger(error)
-
-    def _exists(self, kind: Kind, key: str) -> bool:
-        try:
-            return os.path.lexists(self._store.root.place(kind, key))
-        except InvalidValue:  # the ledger may hold anything, such as a malformed key
-            return False
+        return self._store.listing(kind, remember=not self._records.lost)

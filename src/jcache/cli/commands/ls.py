@@ -1,24 +1,27 @@
 """`jcache ls`: list entries."""
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Final
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Annotated, Any, Final
 
 import typer
 
 from jcache import clock
 from jcache.admin.facts import FactBook
-from jcache.admin.fields import FIELDS, Field, Source, parse_fields
+from jcache.admin.fields import FIELDS, Facts, Field, Source, parse_fields
 from jcache.admin.filters import OPERATORS, parse_filter, parse_sort
-from jcache.admin.selection import Selection, select
+from jcache.admin.selection import Selection, select, with_seconds
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, RootOption, kinds_of, open_store
 from jcache.cli.progress import progress
 from jcache.cli.reports import entry_table
 from jcache.entry import Entry
 from jcache.layout import Kind
+from jcache.store.entries import EntrySequence, batches
 from jcache.store.store import Store
 from jcache.units import format_size, whole_number
 
+_AT_ONCE: Final = 2000  # entries whose facts are read together
 _VALUES: Final = {"kind": tuple(Kind), "pinned": ("yes", "no"), "platform": ("cpu", "cuda", "rocm")}
 
 
@@ -115,14 +118,13 @@ def ls(
     shown = () if columns is None else parse_fields(columns)
     with open_store(root) as store:
         facts = FactBook(store, _reading)
-        timed = json or any(field.source is Source.HEADER for field in shown or entry_table.DEFAULT)
+        timed = not json and any(field.source is Source.HEADER for field in shown or entry_table.DEFAULT)
         entries = select(store, selection, seconds=timed and not quiet, progress=_reading, facts=facts)
         if json:
-            facts.learn(entries, [*entry_table.IN_JSON, *shown])
             more = entry_table.more_json(selection, shown)
-            make = entry_table.json_maker(more)
-            listed = (make(entry, facts.of(entry)) for entry in entries)
-            output.as_json_list({"root": str(store.root.path)}, "entries", listed, version=2)
+            output.as_json_list(
+                {"root": str(store.root.path)}, "entries", _as_json(store, entries, facts, more), version=2
+            )
         elif quiet:
             for entry in entries:
                 output.data(entry.key)
@@ -130,6 +132,26 @@ def ls(
             facts.learn(entries, shown)
             _render(entries, shown, facts, verbose)
             _add_notes(store, selection, entries)
+
+
+def _as_json(
+    store: Store, entries: EntrySequence, facts: FactBook, fields: Sequence[Field]
+) -> Iterator[dict[str, Any]]:
+    make, (numbers, known) = entry_table.json_maker(fields), facts.on_record(entries)
+    if any(one.seconds is None for one in known):
+        entries = with_seconds(store, entries, _reading)
+    content = [field for field in fields if field.source is Source.CONTENT]
+    told = map(known.__getitem__, numbers)
+    for few in batches(entries, _AT_ONCE):
+        about: Sequence[Facts] = list(islice(told, len(few)))
+        if content:
+            facts.learn(few, content)
+            inside = map(facts.of, few)
+            about = [
+                one._replace(platform=read.platform, device=read.device)
+                for one, read in zip(about, inside, strict=True)
+            ]
+        yield from map(make, few, about)
 
 
 def _reading(entries: Sequence[Entry]) -> Iterable[Entry]:

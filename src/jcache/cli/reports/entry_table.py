@@ -38,15 +38,15 @@ def json_maker(fields: Sequence[Field] = ()) -> Callable[[Entry, Facts], dict[st
         fields: fields of the content of executables to add.
     """
     shown = dict.fromkeys([FIELDS["key"], FIELDS["kind"], FIELDS["name"], *IN_JSON, *fields])
-    columns = [(field.json_name, field.read, _TO_JSON.get(field.type)) for field in shown]
+    names, reads = [field.json_name for field in shown], [field.read for field in shown]
+    converted = [(at, convert) for at, field in enumerate(shown) if (convert := _TO_JSON.get(field.type))]
 
     def make(entry: Entry, facts: Facts) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for name, read, convert in columns:
-            value = read(entry, facts)
-            made[name] = value if convert is None or value is None else convert(value)
-        made["use_unknown"], made["legacy"] = entry.unknown, entry.legacy
-        return made
+        values = [read(entry, facts) for read in reads]
+        for at, convert in converted:
+            if values[at] is not None:
+                values[at] = convert(values[at])
+        return dict(zip(names, values, strict=True), use_unknown=entry.unknown, legacy=entry.legacy)
 
     return make
 

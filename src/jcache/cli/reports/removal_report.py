@@ -67,12 +67,12 @@ def confirmed(name: str, store: Store, plan: Plan, *, listed: bool = False) -> b
     Raises:
         InvalidValue: there is no terminal on which to ask.
     """
-    victims = [verdict.entry for verdict in plan.victims]
-    what = f"{output.count(len(victims), 'entry', 'entries')} ({format_size(sum(entry.bytes for entry in victims))})"
+    victims = plan.victims
+    what = f"{output.count(len(victims), 'entry', 'entries')} ({format_size(victims.bytes)})"
     if not output.is_terminal():
         raise InvalidValue(f"{name} would remove {what}: confirm with --yes.")
     if listed:
-        for entry in victims[:_ROWS]:
+        for entry, _ in victims[:_ROWS]:
             output.message(f"  {short_key(entry.key)}, {entry.kind}, {format_size(entry.bytes)}")
         if len(victims) > _ROWS:
             output.message(f"  … and {len(victims) - _ROWS:,} more (--dry-run -v lists them all)")
@@ -126,7 +126,8 @@ def _render(done: Removed, verbose: bool, *, listed: bool, of_named: bool) -> No
     if done.xla_bytes:
         output.data(f"{verb} XLA's sub-caches, {format_size(done.xla_bytes)} ({done.xla_bytes:,} bytes)")
     if done.kept or not of_named:
-        output.data(f"{staying} {_count(len(done.kept), sum(e.bytes for e, _ in done.kept))}{_why(done.kept)}")
+        size = sum(share.bytes for share in reasons(done.kept).values())
+        output.data(f"{staying} {_count(len(done.kept), size)}{_why(done.kept)}")
     if listed:
         _name_kept(done, verbose)
     if done.sidecars_made:

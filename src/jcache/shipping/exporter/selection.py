@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -76,7 +77,7 @@ def choose_entries(store: Store, request: ExportRequest) -> Chosen:
     return Chosen(sorted(kept), legacy=len(found) - len(chosen), excluded=len(chosen) - len(kept))
 
 
-def _selected(store: Store, request: ExportRequest) -> list[Entry]:
+def _selected(store: Store, request: ExportRequest) -> Sequence[Entry]:
     """Return the entries that the selection and the keys of a request ask for; list the root only if that is needed."""
     selection = dataclasses.replace(request.selection, legacy=True)
     if not request.keys:
