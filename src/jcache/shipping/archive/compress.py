@@ -21,7 +21,7 @@ _FREE_CONTENT_BYTES: Final = 16 << 20
 _SAMPLE_BYTES: Final = 2 << 10  # of each block
 _MIN_SAMPLED_BYTES: Final = 64 << 10  # a smaller frame is stored without a sample
 _SAMPLE_LEVEL: Final = -5
-_MAX_SAMPLE_RATIO: Final = 0.95  # a sample must shrink below it for a frame to be compressed
+_MAX_SAMPLE_RATIO: Final = 0.75  # a sample must shrink below it for a frame to be compressed; headers alone do not
 _DEFAULT_LEVEL: Final = 3
 _WINDOW_LOG: Final = MAX_WINDOW_BYTES.bit_length() - 1
 

@@ -1,4 +1,4 @@
-"""Write-behind: a second thread writes bytes while the first one reads and compares the next.
+"""Write-behind: a second thread writes bytes while the first one reads and compares the next, if there are many.
 
 Copying bytes into files takes half of an import's time, and the kernel does it without Python's lock. The thread that
 reads the bytes also hashes them: hashing on another core than the one that has just read them takes twice the time.
@@ -14,6 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 _PAGE_BYTES: Final = 4 << 20  # bytes
 _MAX_PAGES: Final = 3  # one that is being filled, one that is being written, and one between them
 _MAX_JOBS: Final = 48  # of a page; each may keep a file open
+_MIN_BEHIND_BYTES: Final = 2 << 20  # of a page; for less, waking a thread for every call costs more than it saves
 
 Name = TypeVar("Name")
 Result = TypeVar("Result")
@@ -71,8 +72,12 @@ class WriteBehind(Generic[Name, Result]):
         self._thread.shutdown()
 
     def _hand_over(self) -> None:
-        """Give the page to the thread if anything is scheduled, and take another page."""
+        """Give the page to the thread, and take another one; a page of small files is written at once."""
         if not self._jobs:
+            return
+        if self._used < _MIN_BEHIND_BYTES and not self._at_work:
+            self._made += _run_jobs(self._jobs)
+            self._jobs, self._used = [], 0
             return
         self._at_work.append((self._thread.submit(_run_jobs, self._jobs), self._page))
         self._jobs, self._used = [], 0
