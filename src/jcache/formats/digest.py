@@ -9,6 +9,7 @@ that is shipped is hashed at both ends. Envelopes (`jcache.formats.envelope`) an
 from __future__ import annotations
 
 import re
+from functools import cache
 from io import FileIO
 from typing import TYPE_CHECKING, Final
 
@@ -63,6 +64,11 @@ def shown(digest: str | None) -> str:
 
 
 def _hashed(data: bytes | bytearray | memoryview) -> blake3:
+    return _algorithm()(data)
+
+
+@cache
+def _algorithm() -> type[blake3]:
     from blake3 import blake3  # importing it takes a millisecond, and many commands need no digest
 
-    return blake3(data)
+    return blake3

@@ -139,13 +139,22 @@ def read(path: str | Path, limit: int | None = None, *, directory: int | None = 
         OSError: it cannot be read; a symbolic link, FIFO, directory or device is refused with ``EINVAL`` or ``ELOOP``.
     """
     descriptor = os.open(path, READING, dir_fd=directory) if as_use else open_to_look(path, directory=directory)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return os.pread(descriptor, limit, 0) if limit is not None else _read_whole(descriptor, status.st_size)
+    finally:
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    with open(descriptor, "rb", buffering=0) as file:
-        if limit is None:
-            return file.readall()
-        return os.pread(descriptor, limit, 0)
+
+
+def _read_whole(descriptor: int, size: int) -> bytes:
+    """Return all bytes of an open file, in one call unless it changes meanwhile or the system gives fewer at once."""
+    data = os.read(descriptor, size + 1)
+    if len(data) == size:
+        return data
+    with open(descriptor, "rb", buffering=0, closefd=False) as file:
+        return data + file.readall()
 
 
 def separate(name: str, *, directory: int, limit: int | None = None) -> None:

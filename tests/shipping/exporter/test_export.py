@@ -341,7 +341,7 @@ class TestCompany:
     def test_known_bytes_are_not_opened_again(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         """A second export of executables takes their digests, and looks no further."""
         first = prepared_of(filled, ExportRequest(processes=1))
-        monkeypatch.setattr(scan, "check", lambda _directory, claim: pytest.fail(f"{claim} was checked"))
+        monkeypatch.setattr(scan, "check_and_read", lambda _directory, claim: pytest.fail(f"{claim} was checked"))
         only = Selection(kinds=(Kind.EXECUTABLES,))
         second = prepared_of(filled, ExportRequest(processes=1, selection=only))
         assert second.manifest.items == first.manifest.items[:3] and second.manifest.makers == first.manifest.makers

@@ -124,7 +124,9 @@ class EntryImporter:
             if root.adapter is not None:
                 content = _checked_foreign(root.adapter, item, content)
                 incoming = incoming._replace(checks=CHECKS_VERSION)
-            self._write(incoming, content, FileStager(self._descriptor, written_ns, self._metadata.past(item.recency_ns)))
+            self._write(
+                incoming, content, FileStager(self._descriptor, written_ns, self._metadata.past(item.recency_ns))
+            )
         except ContentMismatch as mismatch:
             return self._imported.refused.append(RefusedMember(item, str(mismatch)))
         self._collect(self._behind.results())

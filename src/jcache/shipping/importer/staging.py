@@ -10,7 +10,6 @@ from jcache.shipping.archive.manifest import Item, XlaFile
 from jcache.shipping.archive.members import PIECE_BYTES
 from jcache.store.pending_file import PendingFile
 
-
 _ONE_BYTE: Final = memoryview(bytearray(1))  # nothing is left that would be put there
 
 
@@ -53,22 +52,25 @@ class FileStager:
             OSError: they cannot be written. The file is removed, and nothing more may be added.
         """
         try:
-            if self._file is None:
-                self._file = PendingFile(self._directory)
-            self._file.write(data)
+            self._write(data)
         except BaseException:
             self.discard()
             raise
 
     def finish(self, data: memoryview) -> StagedFile:
         """Write the last bytes; return the file. Raise as `add`."""
-        self.add(data)
-        assert self._file is not None
         try:
-            return StagedFile(self._file, self._file.settle(*self._times))
+            file = self._write(data)
+            return StagedFile(file, file.settle(*self._times))
         except BaseException:
             self.discard()
             raise
+
+    def _write(self, data: memoryview) -> PendingFile:
+        if self._file is None:
+            self._file = PendingFile(self._directory)
+        self._file.write(data)
+        return self._file
 
     def discard(self) -> None:
         """Remove the file, if there is one."""

@@ -76,10 +76,10 @@ class WriteBehind(Generic[Name, Result]):
         if not self._jobs:
             return
         if self._used < _MIN_BEHIND_BYTES and not self._at_work:
-            self._made += _run_jobs(self._jobs)
-            self._jobs, self._used = [], 0
+            jobs, self._jobs, self._used = self._jobs, [], 0
+            _run_jobs(jobs, self._made)  # each result is kept, even if an interrupt ends this
             return
-        self._at_work.append((self._thread.submit(_run_jobs, self._jobs), self._page))
+        self._at_work.append((self._thread.submit(_run_jobs, self._jobs, []), self._page))
         self._jobs, self._used = [], 0
         if not self._free and len(self._at_work) == _MAX_PAGES:
             self._collect()
@@ -93,8 +93,10 @@ class WriteBehind(Generic[Name, Result]):
         self._free.append(page)
 
 
-def _run_jobs(jobs: list[_Job[Name, Result]]) -> list[tuple[Name, Result | OSError]]:
-    made: list[tuple[Name, Result | OSError]] = []
+def _run_jobs(
+    jobs: list[_Job[Name, Result]], made: list[tuple[Name, Result | OSError]]
+) -> list[tuple[Name, Result | OSError]]:
+    """Run the jobs; append the result of each, or the error in its place, to a list, and return that."""
     for job in jobs:
         try:
             made.append((job.name, job.write(job.data)))
