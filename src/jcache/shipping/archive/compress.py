@@ -42,8 +42,11 @@ class FrameWriter:
 
     def write(self, data: bytes | memoryview) -> None:
         """Take more bytes."""
+        self.content += len(data)
+        if len(self._pending) + len(data) < MAX_STORED_BYTES:
+            self._pending += data
+            return
         view = memoryview(data)
-        self.content += len(view)
         while len(self._pending) + len(view) >= MAX_STORED_BYTES:
             length = MAX_STORED_BYTES - len(self._pending)
             self._pending += view[:length]
