@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FREE_CONTENT_BYTES: Final = 64 << 20  # content that no ratio limits
 _OTHER_FORMATS: Final = {b"BZh": "bzip2", b"\xfd7z": "xz", b"PK\x03": "zip", b"7z\xbc": "7-zip", b"\x04\x22\x4d": "lz4"}
-_BUFFER_BYTES: Final = 64 << 10  # larger members are not copied through the buffer
+_BUFFER_BYTES: Final = 32 << 10  # larger members are not copied through the buffer
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _MAX_GZIP_RATIO: Final = 200  # gzip reaches 1032 for zeros
 _GZIP_INPUT_BYTES: Final = 128 << 10  # the library copies input that it has not used
