@@ -63,7 +63,7 @@ def first_bytes(head: bytes, count: int) -> bytes:
         import zstandard
 
         try:
-            with zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(head) as reader:
+            with _thread.decompressor.stream_reader(head) as reader:
                 return reader.read(count)
         except (zstandard.ZstdError, MemoryError):
             return b""
@@ -104,7 +104,7 @@ class _ThreadState(threading.local):
     def decompressor(self) -> "zstandard.ZstdDecompressor":
         import zstandard
 
-        return zstandard.ZstdDecompressor()
+        return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
 
 
 _thread: Final = _ThreadState()

@@ -80,20 +80,33 @@ def touch(name: str, *, directory: int) -> None:
 
 def create_temporary(above: str = "", *, directory: int | None = None, mode: int = 0o666) -> str:
     """Make a new, empty temporary file in a directory, named or open; return its path or name."""
-    path = os.path.join(above, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
+    path = os.path.join(above, temporary_name())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     os.close(os.open(path, flags, mode, dir_fd=directory))
     return path
 
 
-def fill(temporary: str, data: bytes | memoryview, *, directory: int | None = None) -> None:
-    """Write all of the data to a temporary file; unlink it if that fails."""
+def temporary_name() -> str:
+    """Return a name for a temporary file that no other has."""
+    return f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
+
+
+def fill(temporary: str, data: bytes | memoryview, *, directory: int | None = None) -> int:
+    """Write all of the data to a temporary file, which is made if it is absent; unlink it if that fails.
+
+    Returns:
+        The time as of which the bytes are in the file, nanoseconds since 1970, by the file system's clock.
+    """
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-        with open(descriptor, "wb", buffering=0) as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o666, dir_fd=directory)
+        try:
             view = memoryview(data)
             while view:
-                view = view[file.write(view) :]
+                view = view[os.write(descriptor, view) :]
+            return os.fstat(descriptor).st_ctime_ns
+        finally:
+            os.close(descriptor)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=directory)
