@@ -19,7 +19,7 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.findings import Damage, Fault, Finding, Stamp
 from jcache.formats.digest import digest, shown
@@ -96,6 +96,17 @@ class CheckResult(NamedTuple):
     taken_ns: int | None = None
     moved: unmoved_reads.Moved | None = None
     opaque: str | None = None
+
+    def packed(self) -> tuple[Any, ...]:
+        """Return all but the claim for another process, in plain tuples: named ones take 2 µs each to pickle."""
+        return self.stamp and tuple(self.stamp), *self[2:8], self.exposure and tuple(self.exposure), *self[9:]
+
+    @classmethod
+    def unpacked(cls, claim: Claim, packed: tuple[Any, ...]) -> CheckResult:
+        """Return the result on a claim that another process has packed."""
+        stamp, exposure = packed[0], packed[7]
+        of_file = stamp and Stamp(*stamp), *packed[1:7], exposure and Exposure(*exposure), *packed[8:]
+        return cls._make((claim, *of_file))
 
 
 def moved_access_times(some: Iterable[CheckResult]) -> dict[int, unmoved_reads.Moved]:

@@ -5,6 +5,7 @@ Entries that the ledger records as sound, and whose content it knows, are only h
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jcache.errors import JcacheError
 from jcache.findings import Stamp
@@ -26,7 +27,7 @@ from jcache.store.ledger_contents import Content
 from jcache.verify.checks import CheckResult, Claim, check_and_read, moved_access_times
 from jcache.verify.pool import ignoring_interrupts, usable_cores
 
-_MIN_PARALLEL_BYTES: Final = 8 << 20  # bytes; starting processes takes as long as reading so much
+_MIN_PARALLEL_BYTES: Final = 32 << 20  # bytes; starting processes takes as long as reading so much
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
 
@@ -113,18 +114,18 @@ def scan_entries(
     """
     batches = list(_split_batches(wanted))
     sizes = [sum(one.bytes for one in batch) for batch in batches]
-    work = partial(_scan_batch, directories)
     count = usable_cores() if processes is None else processes
     if count <= 1 or sum(sizes) < _MIN_PARALLEL_BYTES:
-        yield from zip(sizes, map(work, batches), strict=True)
+        yield from zip(sizes, (_scan_batch(directories, batch) for batch in batches), strict=True)
         return
     from concurrent.futures.process import BrokenProcessPool
 
     pool = _start_pool(count, wanted)
     try:
         with ignoring_interrupts():
-            results = pool.map(work, batches)
-        for size, scanned in zip(sizes, results, strict=True):
+            results = pool.map(partial(_scan_packed, directories), batches)
+        for size, batch, packed in zip(sizes, batches, results, strict=True):
+            scanned = list(map(_unpacked, batch, packed))
             for kind, directory in directories.items():
                 of_kind = (result.checked for result in scanned if result.checked.claim.kind is kind)
                 unmoved_reads.note_moved_in(directory, moved_access_times(of_kind))
@@ -145,7 +146,7 @@ def _start_pool(count: int, wanted: Sequence[ScanRequest]) -> Executor:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    return ProcessPoolExecutor(count, get_context("spawn"))
+    return ProcessPoolExecutor(count, get_context("spawn"), gc.disable)
 
 
 def _split_batches(wanted: Sequence[ScanRequest]) -> Iterator[list[ScanRequest]]:
@@ -163,6 +164,17 @@ def _split_batches(wanted: Sequence[ScanRequest]) -> Iterator[list[ScanRequest]]
 
 def _scan_batch(directories: dict[Kind, Path], batch: Sequence[ScanRequest]) -> list[ScanResult]:
     return [scan_entry(directories[one.claim.kind], one) for one in batch]
+
+
+def _scan_packed(directories: dict[Kind, Path], batch: Sequence[ScanRequest]) -> list[tuple[Any, ...]]:
+    """Scan a batch for another process (see `CheckResult.packed`)."""
+    scanned = _scan_batch(directories, batch)
+    return [(one.checked.packed(), one.content and tuple(one.content), *one[2:]) for one in scanned]
+
+
+def _unpacked(wanted: ScanRequest, packed: tuple[Any, ...]) -> ScanResult:
+    checked, content, *rest = packed
+    return ScanResult(CheckResult.unpacked(wanted.claim, checked), content and Content(*content), *rest)
 
 
 def scan_entry(directory: Path, wanted: ScanRequest) -> ScanResult:
