@@ -2,9 +2,9 @@
 
     JCACHE_COSTS=full pytest tests/benchmarks/test_costs.py --benchmark-only -s
 
-The peers are ``tar | tar`` for export and import, ``zstd -t`` for verify, and JAX's own cache for puts and gets. A first
-look is one without a ledger; on record, the ledger knows the digest of each entry. Entries that are shipped do not
-shrink further when compressed: a first look decompresses entries, which `tar` does not, and takes three times the time
+The peers are ``tar | tar`` for export and import, ``zstd -t`` for verify, and JAX's own cache for puts and gets. A
+first look is one without a ledger; on record, the ledger knows the digest of each entry. Entries that are shipped do
+not shrink when compressed: a first look decompresses entries, which `tar` does not, and takes three times the time
 of `tar` for executables that shrink to a third. Without the variable there are fewer entries, so that starting the two
 commands, half a second, weighs more: those bounds are higher. All is on tmpfs where there is one. Bounds are the goals
 where these are reached, and else what holds today.
@@ -62,7 +62,7 @@ def place_fixture() -> Iterator[Path]:
 
 
 def filled(path: Path, size_kb: int, *, shrinking: bool = False) -> Path:
-    """Make a plain JAX directory of different executables of so many kilobytes, of code that shrinks as XLA's or not."""
+    """Make a plain JAX directory of executables of so many kilobytes, of code that shrinks as XLA's or not at all."""
     path.mkdir()
     chance = random.Random(size_kb)
     code = b"".join(chance.choices(WORDS, k=2 << 20)) if shrinking else chance.randbytes(16 << 20)

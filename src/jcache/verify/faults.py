@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from functools import lru_cache
 from typing import Final
 
 from jcache.errors import DamagedEntry
@@ -93,6 +94,7 @@ def _name_fault(inspection: Inspection, key: str) -> Fault | None:
     return Fault(Damage.NAME, f"It holds {module!r}, not {name!r}.")
 
 
+@lru_cache(maxsize=256)  # many programs of a cache have a name in common
 def _xla_name(name: str) -> bytes:
     """Return the name that XLA gives to a module: bytes other than letters, digits, dashes and dots become ``_``."""
     return re.sub(rb"[^A-Za-z0-9_.-]", b"_", name.encode(errors="surrogateescape"))
