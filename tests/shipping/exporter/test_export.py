@@ -363,7 +363,7 @@ class TestCompany:
     def test_a_process_that_is_killed(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         """The end of a process that was reading ends the export in a sentence."""
         monkeypatch.setattr(scan, "_MIN_PARALLEL_BYTES", 0)
-        monkeypatch.setattr(scan, "_scan_batch", _die)
+        monkeypatch.setattr(scan, "_scan_packed", _die)
         with pytest.raises(JcacheError, match=re.escape("was killed")):
             prepared_of(filled, ExportRequest(processes=2))
 

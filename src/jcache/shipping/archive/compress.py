@@ -100,10 +100,11 @@ class StoringFrameWriter(FrameWriter):
     def write_large(self, data: memoryview, *, is_compressed: bool) -> None:
         pieces = self._taken()
         for start in range(0, len(data), MAX_STORED_BYTES):
-            self._emit([*pieces, *self._frame(data[start : start + MAX_STORED_BYTES], is_compressed=is_compressed)])
+            piece = data[start : start + MAX_STORED_BYTES]
+            self._emit([*pieces, *self._frame(piece, is_compressed=is_compressed)])
+            self.content += len(piece)
+            self._pad()  # before the next one: a reader counts only what it has received
             pieces = ()
-        self.content += len(data)
-        self._pad()
 
     def close(self) -> None:
         self._pad()
