@@ -93,9 +93,10 @@ def test_a_file_is_never_published_over_another_one(native: Root, monkeypatch: p
     directory = native.directory(Kind.EXECUTABLES)
     fill = files.fill
 
-    def late(temporary: str, data: bytes, **where: int) -> None:
-        fill(temporary, data, **where)
+    def late(temporary: str, data: bytes, **where: int) -> int:
+        taken_ns = fill(temporary, data, **where)
         (directory / f"{key(1)}-cache").write_bytes(executable(7))  # by the other process, meanwhile
+        return taken_ns
 
     if not links:
         monkeypatch.setattr(os, "link", refuse)

@@ -151,7 +151,7 @@ def test_a_disk_that_refuses_still_hits(
     def refuse(*_: object, **_directory: int) -> None:
         raise OSError(number, os.strerror(number))
 
-    for name in ("files.create_temporary", "entry_writer.write_recency", "lru_index.write_recency"):
+    for name in ("files.create_temporary", "files.fill", "entry_writer.write_recency", "lru_index.write_recency"):
         monkeypatch.setattr(f"jcache.store.{name}", refuse)
     monkeypatch.setattr("jcache.runtime.write_queue.write_recency", refuse)
     cache = caches(native, max_size=max_size)

@@ -49,11 +49,11 @@ def test_an_entry_that_comes_during_a_put_stays(plain: Root, monkeypatch: pytest
     """
     real = files.fill
 
-    def fill(temporary: str, data: bytes, *, directory: int) -> None:
+    def fill(temporary: str, data: bytes, *, directory: int) -> int:
         monkeypatch.setattr(files, "fill", real)
         with bounded(plain, 1000) as other:
             assert other.put(EXECUTABLES, key(1), b"first") is Outcome.STORED
-        real(temporary, data, directory=directory)
+        return real(temporary, data, directory=directory)
 
     monkeypatch.setattr(files, "fill", fill)
     with bounded(plain, 1000) as store:

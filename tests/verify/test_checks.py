@@ -151,7 +151,7 @@ def test_what_changes_meanwhile_is_not_judged(tmp_path: Path, monkeypatch: pytes
 def test_known_bytes_are_not_decompressed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes of a digest that has passed all checks have passed; without that, or with other bytes, all are made."""
     path = add(tmp_path, key(1), ZSTD)
-    monkeypatch.setattr(checks, "fault_of", lambda *_, **__: Fault(Damage.GRAMMAR, "Looked at."))
+    monkeypatch.setattr(checks, "examine", lambda *_, **__: (Fault(Damage.GRAMMAR, "Looked at."), None))
     assert check(tmp_path, claim(ZSTD, passed=True)).passed
     assert damage_of(check(tmp_path, claim(ZSTD))) is Damage.GRAMMAR
     path.write_bytes(ZLIB)

@@ -63,7 +63,7 @@ def first_bytes(head: bytes, count: int) -> bytes:
         import zstandard
 
         try:
-            with _thread.bounded.stream_reader(head) as reader:
+            with _thread.decompressor.stream_reader(head) as reader:
                 return reader.read(count)
         except (zstandard.ZstdError, MemoryError):
             return b""
@@ -101,17 +101,10 @@ class _ThreadState(threading.local):
     """Decompressors for each thread: making one takes longer than decompressing a small entry."""
 
     @cached_property
-    def bounded(self) -> "zstandard.ZstdDecompressor":
-        """A decompressor that takes no more memory for a window than usual."""
-        import zstandard
-
-        return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-
-    @cached_property
     def decompressor(self) -> "zstandard.ZstdDecompressor":
         import zstandard
 
-        return zstandard.ZstdDecompressor()
+        return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
 
 
 _thread: Final = _ThreadState()

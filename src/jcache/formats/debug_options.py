@@ -46,6 +46,21 @@ def debug_options(compile_options: Message) -> DebugOptions | None:
     return _read(bytes(debug)) if is_usual else _read.__wrapped__(debug)
 
 
+def usual_options(compile_options: memoryview) -> DebugOptions | None:
+    """Return what `debug_options` reads in a CompileOptionsProto that many entries share; None for any other."""
+    if len(compile_options) > _MAX_CACHED_BYTES:
+        return None
+    try:
+        return _read_usual(bytes(compile_options))
+    except DamagedEntry:
+        return None
+
+
+@lru_cache(maxsize=16)
+def _read_usual(compile_options: bytes) -> DebugOptions | None:
+    return debug_options(Message(compile_options))
+
+
 def xla_options(compile_options: bytes) -> int | None:
     """Return `DebugOptions.numbers` of a CompileOptionsProto, for example a jaxlib's defaults; None for other bytes."""
     try:

@@ -23,13 +23,14 @@ Nothing in an entry names the version of jax or jaxlib that wrote it. A plug-in 
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.formats import riegeli
 from jcache.formats.compression import MAX_CONTENT
-from jcache.formats.debug_options import debug_options
+from jcache.formats.debug_options import debug_options, usual_options
 from jcache.formats.envelope import Codec, header_length, open_envelope
 from jcache.formats.executable import HEAD_BYTES, decompress_executable
 from jcache.formats.protobuf import Message, read_varint
@@ -37,6 +38,7 @@ from jcache.formats.shapes import ifrt_shapes, xla_shapes
 from jcache.layout import Kind, Root
 
 _ELF_MACHINES: Final = {62: "cpu", 183: "cpu", 190: "cuda", 224: "rocm"}  # EM_X86_64, EM_AARCH64, EM_CUDA, EM_AMDGPU
+_MAX_MACHINE_BYTES: Final = 64 << 10  # the longest whose facts are cached; they have 2 KiB
 _MAX_SPLIT_PROTO_BYTES: Final = 32 << 20  # snappy in Python decodes 20 to 150 MB/s; a larger Riegeli body stays unread
 
 
@@ -163,11 +165,16 @@ def _read_body(found: Inspection, body: memoryview) -> None:
         return
     message, fields, is_split = opened
     executable = fields.get(1) or message.slice(1)
-    options = message.message(2)
+    options = message.slice(2)
     if executable is None or options is None:
         raise DamagedEntry("no ExecutableAndOptionsProto")
+    known = usual_options(options)
+    opened_options = None if known else Message(options, parent=message)
     found.body_format = "riegeli" if is_split else "proto"
-    _collect_problems(found, "compile options", lambda: _read_options(found, options))
+    if known:
+        found.cache_path, found.xla_caches, found.xla_options = known
+    elif opened_options is not None:
+        _collect_problems(found, "compile options", lambda: _read_options(found, opened_options))
     _collect_problems(found, "executable", lambda: _read_executable(found, executable))
 
 
@@ -221,11 +228,19 @@ def _read_platform(found: Inspection, message: Message, fields: dict[int, memory
 
 
 def _read_machine(found: Inspection, message: Message) -> None:
-    machine = message.message(9 if found.platform == "cpu" else 15)
-    if machine is not None and found.platform is not None:
-        found.cpu_name = machine.text(2) or None
-        features = machine.text(3)
-        found.cpu_features = tuple(features.split(",")) if features else None
+    machine = message.slice(9 if found.platform == "cpu" else 15)
+    if machine is not None:
+        is_usual = len(machine) <= _MAX_MACHINE_BYTES
+        told = _machine_of(bytes(machine)) if is_usual else _machine_of.__wrapped__(machine)
+        found.cpu_name, found.cpu_features = told if found.platform is not None else (None, None)
+
+
+@lru_cache(maxsize=16)  # few among thousands of entries
+def _machine_of(data: bytes | memoryview) -> tuple[str | None, tuple[str, ...] | None]:
+    """Return the name and the features of a CPU."""
+    machine = Message(data)
+    features = machine.text(3)
+    return machine.text(2) or None, tuple(features.split(",")) if features else None
 
 
 def _read_result(found: Inspection, module: Message) -> None:

@@ -35,17 +35,22 @@ def opened(root: Root, directory: Path, *, make: bool = False) -> Iterator[int]:
     Raises:
         OSError: it cannot be opened or made; `NotADirectoryError` if a symbolic link is in the way.
     """
-    if root.state_path is not None and directory.is_relative_to(root.state_path):
-        above = root.state_path.parent
-        if make:
-            above.mkdir(parents=True, exist_ok=True)
-    else:
-        above = root.path
-    descriptor = open_below(above, *directory.relative_to(above).parts, make=make)
+    above, names = _way(root.path, root.state_path, directory)
+    if make and above != root.path:
+        above.mkdir(parents=True, exist_ok=True)
+    descriptor = open_below(above, *names, make=make)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@lru_cache(64)
+def _way(path: Path, state_path: Path | None, directory: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the directory above the root or its state, and the names on the way from there to one of them."""
+    is_state = state_path is not None and directory.is_relative_to(state_path)
+    above = state_path.parent if state_path is not None and is_state else path
+    return above, directory.relative_to(above).parts
 
 
 def open_below(base: Path, *names: str, make: bool = False) -> int:
@@ -59,7 +64,7 @@ def open_below(base: Path, *names: str, make: bool = False) -> int:
     Raises:
         OSError: as of `opened`.
     """
-    descriptor = os.open(_resolved_once(base) if _once else os.path.realpath(base), _FLAGS | os.O_NOFOLLOW)
+    descriptor = os.open(_resolved_once(base), _FLAGS | os.O_NOFOLLOW) if _once else os.open(base, _FLAGS)
     for name in names:
         descriptor = _descend(descriptor, name, make=make)
     return descriptor

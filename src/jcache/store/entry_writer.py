@@ -49,13 +49,14 @@ class PutResult(NamedTuple):
 
 
 class _Staged(NamedTuple):
-    """An entry whose bytes are in a temporary file of its open directory."""
+    """An entry whose bytes are in a temporary file of its open directory, as of a time in nanoseconds since 1970."""
 
     kind: Kind
     key: str
     bytes: int
     file: str
     directory: int
+    taken_ns: int
 
 
 class EntryWriter:
@@ -83,6 +84,7 @@ class EntryWriter:
         self._queue = queue
         self._evictor = evictor
         self._rules = rules
+        self._places = {kind: root.directory(kind) for kind in Kind}
 
     @property
     def writes_recency(self) -> bool:
@@ -104,16 +106,16 @@ class EntryWriter:
             CannotWrite: the root is read-only or full; nothing has changed then.
             Locked: the lock could not be had in time.
         """
-        place, name = self._root.directory(kind), self._rules.check(key) + ENTRY_SUFFIX
+        place, name = self._places[kind], self._rules.check(key) + ENTRY_SUFFIX
         if self._evictor.max_bytes is not None and len(data) > self._evictor.max_bytes:
             return PutResult(Outcome.TOO_LARGE)
         with files.refusal(f"store {key} in {place}"):
-            self._root.path.mkdir(parents=True, exist_ok=True)
+            if not os.path.isdir(self._root.path):
+                self._root.path.mkdir(parents=True, exist_ok=True)
             with opened(self._root, place, make=True) as directory:
                 if is_there(name, directory):
                     return PutResult(Outcome.PRESENT)
                 staged = self._stage(kind, key, data, directory)
-                taken_ns = os.lstat(staged.file, dir_fd=directory).st_ctime_ns  # by the file system's clock
                 outcome: Outcome | None = None
                 try:
                     outcome = self._publish(staged)
@@ -125,7 +127,7 @@ class EntryWriter:
             return PutResult(outcome)
         from jcache.formats.digest import digest
 
-        record = Known(kind, key, digest(data), len(data), seconds, origin, digest_ns=taken_ns)
+        record = Known(kind, key, digest(data), len(data), seconds, origin, digest_ns=staged.taken_ns)
         self._queue.add(record)
         return PutResult(outcome, record)
 
@@ -158,7 +160,7 @@ class EntryWriter:
     def _stage(self, kind: Kind, key: str, data: bytes, directory: int) -> _Staged:
         """Write the data to a temporary file; that this changes the directory must not make us read it again."""
         if self._evictor.max_bytes is None:
-            temporary = files.create_temporary(directory=directory)
+            temporary = files.temporary_name()
         else:
             with self._locks.hold(kind):
                 occupancy = self._evictor.occupancy(kind)
@@ -166,8 +168,8 @@ class EntryWriter:
                 temporary = files.create_temporary(directory=directory)
                 if undisturbed:
                     occupancy.left_by_us()
-        files.fill(temporary, data, directory=directory)
-        return _Staged(kind, key, len(data), temporary, directory)
+        taken_ns = files.fill(temporary, data, directory=directory)
+        return _Staged(kind, key, len(data), temporary, directory, taken_ns)
 
     def _publish(self, staged: _Staged) -> Outcome:
         if self._evictor.max_bytes is not None:
@@ -200,7 +202,7 @@ class EntryWriter:
 
     def _publish_locked(self, staged: _Staged, end: float) -> Outcome | None:
         """Publish in one hold of the lock, which ends at a time; return None if there is more to do."""
-        kind, key, size, _, directory = staged
+        kind, key, size, directory = staged.kind, staged.key, staged.bytes, staged.directory
         if is_there(key + ENTRY_SUFFIX, directory):
             return Outcome.PRESENT
         occupancy = self._evictor.occupancy(kind)

@@ -23,7 +23,6 @@ from jcache.store.pending_file import PendingFile
 from jcache.store.unmoved_reads import READING, open_to_look
 
 _WITHOUT_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
-_PIECE_BYTES: Final = 1 << 20
 IN_PLACE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no wait for a FIFO's reader
 
 
@@ -81,20 +80,33 @@ def touch(name: str, *, directory: int) -> None:
 
 def create_temporary(above: str = "", *, directory: int | None = None, mode: int = 0o666) -> str:
     """Make a new, empty temporary file in a directory, named or open; return its path or name."""
-    path = os.path.join(above, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
+    path = os.path.join(above, temporary_name())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     os.close(os.open(path, flags, mode, dir_fd=directory))
     return path
 
 
-def fill(temporary: str, data: bytes | memoryview, *, directory: int | None = None) -> None:
-    """Write all of the data to a temporary file; unlink it if that fails."""
+def temporary_name() -> str:
+    """Return a name for a temporary file that no other has."""
+    return f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
+
+
+def fill(temporary: str, data: bytes | memoryview, *, directory: int | None = None) -> int:
+    """Write all of the data to a temporary file, which is made if it is absent; unlink it if that fails.
+
+    Returns:
+        The time as of which the bytes are in the file, nanoseconds since 1970, by the file system's clock.
+    """
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-        with open(descriptor, "wb", buffering=0) as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o666, dir_fd=directory)
+        try:
             view = memoryview(data)
             while view:
-                view = view[file.write(view) :]
+                view = view[os.write(descriptor, view) :]
+            return os.fstat(descriptor).st_ctime_ns
+        finally:
+            os.close(descriptor)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=directory)
@@ -144,22 +156,18 @@ def read(path: str | Path, limit: int | None = None, *, directory: int | None = 
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return _read_all(descriptor, status.st_size) if limit is None else os.pread(descriptor, limit, 0)
+        return os.pread(descriptor, limit, 0) if limit is not None else _read_whole(descriptor, status.st_size)
     finally:
         os.close(descriptor)
 
 
-def _read_all(descriptor: int, size: int) -> bytes:
-    """Return the bytes of an open file, with a single system call if it has the size that it is expected to have."""
-    pieces: list[bytes] = []
-    wanted = size + 1
-    while piece := os.read(descriptor, wanted):
-        pieces.append(piece)
-        wanted -= len(piece)
-        if wanted == 1 and len(pieces) == 1:  # all that there was, and then the end
-            return piece
-        wanted = max(wanted, _PIECE_BYTES)
-    return b"".join(pieces)
+def _read_whole(descriptor: int, size: int) -> bytes:
+    """Return all bytes of an open file, in one call unless it changes meanwhile or the system gives fewer at once."""
+    data = os.read(descriptor, size + 1)
+    if len(data) == size:
+        return data
+    with open(descriptor, "rb", buffering=0, closefd=False) as file:
+        return data + file.readall()
 
 
 def separate(name: str, *, directory: int, limit: int | None = None) -> None:

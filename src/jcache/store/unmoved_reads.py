@@ -69,6 +69,11 @@ def note_moved_in(directory: str | Path | int, moved: Mapping[int, Moved]) -> No
             add_moved(_moved.setdefault((status.st_dev, status.st_ino), {}), moved)
 
 
+def moved_of(path: str, inode: int) -> Moved | None:
+    """Return the access time that this process has moved of a file, if it has."""
+    return moved_in(os.path.dirname(path)).get(inode) if _moved else None
+
+
 def moved_in(directory: str | Path) -> Mapping[int, Moved]:
     """Return the access times that this process has moved in a directory, by the inodes of the files."""
     if not _moved:

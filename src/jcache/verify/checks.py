@@ -19,17 +19,18 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.findings import Damage, Fault, Finding, Stamp
 from jcache.formats.digest import digest, shown
 from jcache.layout import Kind, file_name_of
 from jcache.store import birth_time, files, unmoved_reads
 from jcache.text import quoted
-from jcache.verify.faults import NO_MEMORY, fault_of
+from jcache.verify.faults import NO_MEMORY, examine
 from jcache.verify.permissions import Exposure
 
 if TYPE_CHECKING:
+    from jcache.formats.inspection import Inspection
     from jcache.store.foreign import Adapter
 
 CHECKS_VERSION: Final = 1  # incremented when a check is added, so that known bytes are checked again
@@ -96,6 +97,17 @@ class CheckResult(NamedTuple):
     moved: unmoved_reads.Moved | None = None
     opaque: str | None = None
 
+    def packed(self) -> tuple[Any, ...]:
+        """Return all but the claim for another process, in plain tuples: named ones take 2 µs each to pickle."""
+        return self.stamp and tuple(self.stamp), *self[2:8], self.exposure and tuple(self.exposure), *self[9:]
+
+    @classmethod
+    def unpacked(cls, claim: Claim, packed: tuple[Any, ...]) -> CheckResult:
+        """Return the result on a claim that another process has packed."""
+        stamp, exposure = packed[0], packed[7]
+        of_file = stamp and Stamp(*stamp), *packed[1:7], exposure and Exposure(*exposure), *packed[8:]
+        return cls._make((claim, *of_file))
+
 
 def moved_access_times(some: Iterable[CheckResult]) -> dict[int, unmoved_reads.Moved]:
     """Return the access times that checks changed, by inode."""
@@ -109,25 +121,45 @@ def check_all(directory: Path, claims: Sequence[Claim], *, quick: bool = False) 
 
 def check(directory: Path, claim: Claim, *, quick: bool = False) -> CheckResult:
     """Check an entry of a directory; ``quick`` omits the checks that decompress it."""
-    name = f"{directory}/{claim.file_name}"  # making a `Path` costs a tenth of checking a small entry
+    return check_and_read(directory, claim, quick=quick).result
+
+
+class CheckedEntry(NamedTuple):
+    """The result of checking an entry, with the bytes that were checked and, where they were opened, their facts."""
+
+    result: CheckResult
+    data: bytes = b""
+    inspection: Inspection | None = None
+
+
+def check_and_read(directory: Path, claim: Claim, *, quick: bool = False) -> CheckedEntry:
+    """Check an entry as `check` does, in one reading."""
+    name = os.path.join(directory, claim.file_name)  # making a `Path` costs a tenth of checking a small entry
     try:
         before = os.lstat(name)
         if not stat.S_ISREG(before.st_mode):
-            return CheckResult(claim, finding=not_a_file(Path(name), claim.kind, claim.key, before.st_mode))
+            finding = not_a_file(Path(name), claim.kind, claim.key, before.st_mode)
+            return CheckedEntry(CheckResult(claim, finding=finding))
         data = files.read(name)
         after = os.lstat(name)
     except FileNotFoundError:
-        return CheckResult(claim, gone=True)
+        return CheckedEntry(CheckResult(claim, gone=True))
     except (OSError, MemoryError) as error:
-        return CheckResult(claim, finding=_unreadable(Path(name), claim, error))
+        return CheckedEntry(CheckResult(claim, finding=_unreadable(Path(name), claim, error)))
     stamp = Stamp.of(after)
-    if len(data) != stamp.bytes or stamp != (before.st_size, before.st_mtime_ns, before.st_ino):
-        return CheckResult(claim, stamp, being_written=True)
+    if stamp != Stamp.of(before) or len(data) != stamp.bytes:
+        return CheckedEntry(CheckResult(claim, stamp, being_written=True))
+    return _check_bytes(name, claim, data, after, stamp, quick=quick)
+
+
+def _check_bytes(
+    name: str, claim: Claim, data: bytes, after: os.stat_result, stamp: Stamp, *, quick: bool
+) -> CheckedEntry:
     found = digest(data)
     is_other = claim.digest is not None and claim.digest != found
     is_known = claim.digest is not None and claim.passed and not is_other
     rewritten = is_other and _is_new_file(Path(name), claim, data)
-    fault = None if is_known else fault_of_claim(claim, data, quick=quick)
+    fault, inspection = (None, None) if is_known else _examine_claim(claim, data, quick=quick)
     opaque, fault = (fault.evidence, None) if fault and fault.damage is Damage.OPAQUE else (None, fault)
     checked = CheckResult(
         claim,
@@ -138,13 +170,15 @@ def check(directory: Path, claim: Claim, *, quick: bool = False) -> CheckResult:
         rewritten=rewritten,
         exposure=Exposure.of(after),
         taken_ns=after.st_ctime_ns,
-        moved=unmoved_reads.moved_in(directory).get(after.st_ino),
+        moved=unmoved_reads.moved_of(name, after.st_ino),
     )
     if is_other and not rewritten:
         other = f"Its digest is {shown(found)}, but {shown(claim.digest)} is on record."
         changed = Fault(Damage.CHANGED, other) if fault is None else Fault(fault.damage, f"{fault.evidence} {other}")
-        return _damaged(checked._replace(passed=False), Path(name), changed, expected=claim.digest)
-    return checked if fault is None else _damaged(checked, Path(name), fault)
+        checked = _damaged(checked._replace(passed=False), Path(name), changed, expected=claim.digest)
+    elif fault is not None:
+        checked = _damaged(checked, Path(name), fault)
+    return CheckedEntry(checked, data, inspection)
 
 
 def _damaged(checked: CheckResult, path: Path, fault: Fault, expected: str | None = None) -> CheckResult:
@@ -206,9 +240,13 @@ def _is_new_file(path: Path, claim: Claim, data: bytes) -> bool:
 
 def fault_of_claim(claim: Claim, data: bytes, *, quick: bool = False) -> Fault | None:
     """Return the fault in an entry's bytes, without looking at the ledger; None if there is none."""
+    return _examine_claim(claim, data, quick=quick)[0]
+
+
+def _examine_claim(claim: Claim, data: bytes, *, quick: bool) -> tuple[Fault | None, Inspection | None]:
     if claim.adapter is None:
-        return fault_of(data, claim.kind, claim.key, quick=quick, platforms=claim.platforms)
+        return examine(data, claim.kind, claim.key, quick=quick, platforms=claim.platforms)
     try:
-        return claim.adapter.fault(claim.kind, claim.key, data, quick=quick)
+        return claim.adapter.fault(claim.kind, claim.key, data, quick=quick), None
     except MemoryError:
-        return Fault(Damage.UNREADABLE, NO_MEMORY)
+        return Fault(Damage.UNREADABLE, NO_MEMORY), None

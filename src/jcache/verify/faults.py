@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from functools import lru_cache
 from typing import Final
 
 from jcache.errors import DamagedEntry
@@ -43,26 +44,33 @@ def fault_of(
         quick: whether to omit the checks that decompress the entry.
         platforms: JAX platforms of the process that will load the entry; None if they are unknown.
     """
+    return examine(data, kind, key, quick=quick, platforms=platforms)[0]
+
+
+def examine(
+    data: bytes, kind: Kind, key: str, *, quick: bool = False, platforms: frozenset[str] | None = None
+) -> tuple[Fault | None, Inspection | None]:
+    """Return the fault as `fault_of` does, and the facts in an executable, if it could be opened to look for faults."""
     if not data:
-        return Fault(Damage.TORN, "The file is empty.")
+        return Fault(Damage.TORN, "The file is empty."), None
     try:
-        if kind is Kind.EXECUTABLES:
-            return _executable_fault(data, key, quick=quick, platforms=platforms)
-        return _envelope_fault(data, kind, key, quick=quick)
+        if kind is not Kind.EXECUTABLES:
+            return _envelope_fault(data, kind, key, quick=quick), None
+        if codec_of(data) is None:
+            return Fault(Damage.CODEC, f"It begins with {data[:4].hex(' ')}, which is neither zstd nor zlib."), None
+        if quick:
+            return None, None
+        try:
+            inspection = inspect(data, hashes=True)
+        except DamagedEntry as error:
+            _reraise_memory_error(error)
+            return Fault(Damage.TORN if _is_truncated(data) else Damage.COMPRESSION, str(error)), None
+        return _content_fault(inspection, data, key, platforms), inspection
     except MemoryError:
-        return Fault(Damage.UNREADABLE, NO_MEMORY)
+        return Fault(Damage.UNREADABLE, NO_MEMORY), None
 
 
-def _executable_fault(data: bytes, key: str, *, quick: bool, platforms: frozenset[str] | None) -> Fault | None:
-    if codec_of(data) is None:
-        return Fault(Damage.CODEC, f"It begins with {data[:4].hex(' ')}, which is neither zstd nor zlib.")
-    if quick:
-        return None
-    try:
-        inspection = inspect(data, hashes=True)
-    except DamagedEntry as error:
-        _reraise_memory_error(error)
-        return Fault(Damage.TORN if _is_truncated(data) else Damage.COMPRESSION, str(error))
+def _content_fault(inspection: Inspection, data: bytes, key: str, platforms: frozenset[str] | None) -> Fault | None:
     if inspection.raw_bytes == 0:
         return Fault(Damage.GRAMMAR, "It holds no executable.")
     if not inspection.problems:
@@ -86,6 +94,7 @@ def _name_fault(inspection: Inspection, key: str) -> Fault | None:
     return Fault(Damage.NAME, f"It holds {module!r}, not {name!r}.")
 
 
+@lru_cache(maxsize=256)  # many programs of a cache have a name in common
 def _xla_name(name: str) -> bytes:
     """Return the name that XLA gives to a module: bytes other than letters, digits, dashes and dots become ``_``."""
     return re.sub(rb"[^A-Za-z0-9_.-]", b"_", name.encode(errors="surrogateescape"))

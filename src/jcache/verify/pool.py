@@ -5,22 +5,21 @@ Threads would not do: decompression releases Python's lock, but parsing the deco
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jcache.errors import JcacheError
 from jcache.store.unmoved_reads import note_moved_in
 from jcache.verify.checks import CheckResult, Claim, check_all, moved_access_times
 
-_MIN_POOL_BYTES: Final = 8 << 20  # starting processes takes as long as checking this much
-_MIN_QUICK_BYTES: Final = (
-    16 << 10
-)  # hashing this much takes as long as sending an entry to a process, and its result back
+_MIN_POOL_BYTES: Final = 32 << 20  # starting processes takes as long as checking this much
+_MIN_QUICK_BYTES: Final = 16 << 10  # hashing this much takes as long as sending an entry to a process, and its result
 _BATCHES_AHEAD: Final = 2  # for each process
 
 
@@ -44,7 +43,7 @@ def check_batches(
 
     Args:
         batches: batches to check; each is taken only when a process will soon need it.
-        bytes_: size of all batches; less than 8 MiB are checked in this process.
+        bytes_: size of all batches; less than 32 MiB are checked in this process.
         quick: whether to omit the checks that decompress entries.
         processes: number of processes; None for one on each usable core.
         entries: number of entries; many small ones are checked in this process, if they are not decompressed.
@@ -68,17 +67,18 @@ def _in_processes(
     from itertools import islice
     from multiprocessing import get_context
 
-    pool = ProcessPoolExecutor(processes, get_context("spawn"))
-    running: dict[Future[list[CheckResult]], Batch] = {}
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), gc.disable)
+    running: dict[Future[list[tuple[Any, ...]]], Batch] = {}
     try:
         while True:
             for batch in islice(batches, _BATCHES_AHEAD * processes - len(running)):
                 with ignoring_interrupts():
-                    running[pool.submit(check_all, batch.directory, batch.claims, quick=quick)] = batch
+                    running[pool.submit(_check_packed, batch.directory, batch.claims, quick=quick)] = batch
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                batch, checked = running.pop(future), future.result()
+                batch = running.pop(future)
+                checked = list(map(CheckResult.unpacked, batch.claims, future.result()))
                 note_moved_in(batch.directory, moved_access_times(checked))
                 yield batch, checked
     except BrokenProcessPool:
@@ -88,6 +88,10 @@ def _in_processes(
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _check_packed(directory: Path, claims: list[Claim], *, quick: bool) -> list[tuple[Any, ...]]:
+    return [checked.packed() for checked in check_all(directory, claims, quick=quick)]
 
 
 @contextmanager

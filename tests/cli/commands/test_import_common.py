@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from jcache.cli.commands.import_common import _manifest_of
 from jcache.errors import CannotWrite
 from jcache.formats.envelope import Codec
 from jcache.formats.executable import pack_executable
 from jcache.layout import Kind
+from jcache.shipping.archive.manifest import Item, Manifest
+from jcache.shipping.importer.outcome import EntryId
 from jcache.store.roots import create_root, open_root
 from jcache.store.store import Store
 from tests.helpers.command_line import Jcache, clean_environment, keys
-from tests.helpers.entries import add, key, mounted_read_only, xla_program
+from tests.helpers.entries import NOW, add, key, mounted_read_only, xla_program
 from tests.helpers.imports import check_clean, content, import_bytes, packed, populated, tar_of
 from tests.helpers.waiting import LIMIT_S, until
 
@@ -156,3 +159,18 @@ def test_a_dry_run_tells_of_a_root_that_cannot_be_written(jcache: Jcache, archiv
             assert [one.code for one in said] == [CannotWrite.exit_code] * 2
             assert all("Cannot store " in one.err for one in said)
             assert [len(one.err.splitlines()) for one in said] == [1, 1]
+
+
+class _Unsearched(list[EntryId]):
+    """A list that may only be read from its beginning to its end."""
+
+    def __contains__(self, _: object) -> bool:
+        return pytest.fail("the list was searched")
+
+
+def test_entries_are_not_searched_in_a_list_for_each_item() -> None:
+    """The manifest of what is in the root is made in time that grows with the entries, and not with their square."""
+    items = tuple(Item(Kind.EXECUTABLES, key(i), 1, "", NOW, NOW) for i in range(4))
+    manifest = Manifest(jcache="", root="", directory="", items=items)
+    there = _Unsearched((Kind.EXECUTABLES, key(i)) for i in (1, 3))
+    assert _manifest_of(manifest, there).items == (items[1], items[3])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Kind
-from jcache.shipping.archive import ArchiveWriter, item_name
+from jcache.shipping.archive import ArchiveWriter, bounded_source, item_name
 from jcache.shipping.archive.manifest_codec import encode
 from tests.helpers.archives import (
     XLA_FILE,
@@ -87,8 +87,12 @@ def test_entries_that_vanished_are_absent_and_omitted() -> None:
     assert contents_of(stream.getvalue()) == (made.manifest, {}, frozenset(gone))
 
 
-def test_what_we_write_is_never_taken_for_a_bomb() -> None:
-    """Entries of nothing but zeros come through, since the writer fills up where so much in so little looks wrong."""
+@pytest.mark.parametrize("buffer", [1 << 10, 32 << 10, 1 << 20])
+def test_what_we_write_is_never_taken_for_a_bomb(monkeypatch: pytest.MonkeyPatch, buffer: int) -> None:
+    """Entries of nothing but zeros come through, since the writer fills up where so much in so little looks wrong,
+    however few bytes a reader takes at once.
+    """
+    monkeypatch.setattr(bounded_source, "_BUFFER_BYTES", buffer)
     data = bytes(100 * MIB)
     made = Sample([(item(1, data, Kind.GRAPHS), data)])
     archive = made.packed()

@@ -341,7 +341,7 @@ class TestCompany:
     def test_known_bytes_are_not_opened_again(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         """A second export of executables takes their digests, and looks no further."""
         first = prepared_of(filled, ExportRequest(processes=1))
-        monkeypatch.setattr(scan, "check", lambda _directory, claim: pytest.fail(f"{claim} was checked"))
+        monkeypatch.setattr(scan, "check_and_read", lambda _directory, claim: pytest.fail(f"{claim} was checked"))
         only = Selection(kinds=(Kind.EXECUTABLES,))
         second = prepared_of(filled, ExportRequest(processes=1, selection=only))
         assert second.manifest.items == first.manifest.items[:3] and second.manifest.makers == first.manifest.makers
@@ -363,7 +363,7 @@ class TestCompany:
     def test_a_process_that_is_killed(self, filled: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         """The end of a process that was reading ends the export in a sentence."""
         monkeypatch.setattr(scan, "_MIN_PARALLEL_BYTES", 0)
-        monkeypatch.setattr(scan, "_scan_batch", _die)
+        monkeypatch.setattr(scan, "_scan_packed", _die)
         with pytest.raises(JcacheError, match=re.escape("was killed")):
             prepared_of(filled, ExportRequest(processes=2))
 

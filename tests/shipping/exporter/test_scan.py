@@ -3,6 +3,7 @@
 import os
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,8 @@ from jcache.formats.envelope import seal
 from jcache.layout import Kind
 from jcache.shipping.exporter import scan
 from jcache.shipping.exporter.scan import ScanRequest, hash_file, open_regular, scan_entries, scan_entry
-from jcache.verify.checks import Claim, check
+from jcache.store import files
+from jcache.verify.checks import Claim
 from tests.helpers.entries import add, executable, key
 
 EXECUTABLES = Kind.EXECUTABLES
@@ -67,7 +69,7 @@ def test_only_files_are_opened(tmp_path: Path, what: str) -> None:
 def test_what_is_on_record_is_only_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that passed all checks and are recorded are only hashed."""
     add(tmp_path, key(1), data := executable())
-    monkeypatch.setattr(scan, "check", lambda *_: pytest.fail("it was checked"))
+    monkeypatch.setattr(scan, "check_and_read", lambda *_: pytest.fail("it was checked"))
     seen = scan_entry(tmp_path, on_record(data))
     assert (seen.checked.digest, seen.checked.passed, seen.content) == (digest(data), True, None)
 
@@ -107,20 +109,25 @@ def test_gone_and_damaged(tmp_path: Path) -> None:
     assert finding is not None and finding.damage is Damage.CODEC
 
 
-def test_replaced_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry that is written again or removed after its check is not taken for the checked one."""
-    wanted = ScanRequest(Claim(EXECUTABLES, key(1)), 1, understood=False)
-    for anew in (executable(9), None):
-        path = add(tmp_path, key(1), executable(1), written_ns=10**18)
+@pytest.mark.parametrize("kind", [EXECUTABLES, Kind.TRACES])
+def test_what_is_described_are_the_bytes_that_were_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    """An entry is read once, so that one which is written again after its check is described as it was checked."""
+    data = executable(1) if kind is EXECUTABLES else seal(
+        b"payload", kind="traces", name="f", key=key(1), build_seconds=1.0, created_ns=1
+    )  # fmt: skip
+    path, read = add(tmp_path, key(1), data, written_ns=10**18), files.read
 
-        def checked(directory: Path, claim: Claim, path: Path = path, anew: bytes | None = anew) -> object:
-            found = check(directory, claim)
-            path.write_bytes(anew) if anew else path.unlink()
-            return found
+    def once(*arguments: Any, **more: Any) -> bytes:
+        found = read(*arguments, **more)
+        monkeypatch.setattr(files, "read", lambda *_, **__: pytest.fail("it was read again"))
+        return found
 
-        monkeypatch.setattr(scan, "check", checked)
-        seen = scan_entry(tmp_path, wanted).checked
-        assert (seen.being_written, seen.gone) == (anew is not None, anew is None)
+    monkeypatch.setattr(files, "read", once)
+    seen = scan_entry(tmp_path, ScanRequest(Claim(kind, key(1)), 1, understood=False))
+    assert seen.checked.digest == digest(path.read_bytes())
+    assert seen.seconds == 1.0 if seen.content is None else seen.content.seconds == 1
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from jcache.errors import DamagedEntry
+from jcache.formats.digest import digest
 from jcache.formats.inspection import inspect
 from jcache.layout import Kind, Root
 from jcache.shipping.archive.manifest import Maker
@@ -73,7 +74,7 @@ def test_one_jaxlib(recorded: str | None, told: str | None) -> None:
 
 
 def remember(store: Store, *datas: bytes) -> list[Content]:
-    contents = [provenance.inspect_bytes(data) for data in datas]
+    contents = [provenance.content_of(inspect(data), digest(data)) for data in datas]
     store.ledger.record(
         Known(Kind.EXECUTABLES, key(i), content.digest, len(data))
         for i, (data, content) in enumerate(zip(datas, contents, strict=True))
@@ -137,7 +138,7 @@ def test_a_ledger_that_cannot_be_used(plain: Root) -> None:
     plain.state.mkdir()
     plain.ledger.write_bytes(b"no ledger" * 1000)
     with Store(plain) as store:
-        provenance.save_contents(store, [provenance.inspect_bytes(executable())])
+        provenance.save_contents(store, [provenance.content_of(inspect(executable()), digest(executable()))])
         assert provenance.load_contents(store) == {}
     assert plain.ledger.read_bytes() == b"no ledger" * 1000
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -134,8 +134,9 @@ class ImportTarget:
                 report.notes.append("No link was made: no executable here misses only because of its path")
 
 
-def _manifest_of(manifest: Manifest, names: Collection[EntryId]) -> Manifest:
-    items = tuple(item for item in manifest.items if (item.kind, item.key) in names)
+def _manifest_of(manifest: Manifest, names: Iterable[EntryId]) -> Manifest:
+    wanted = set(names)
+    items = tuple(item for item in manifest.items if (item.kind, item.key) in wanted)
     return dataclasses.replace(manifest, items=items)
 
 

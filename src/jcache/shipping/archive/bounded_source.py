@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 PIECE_BYTES: Final = 1 << 20
-_BUFFER_BYTES: Final = 128 << 10
+_BUFFER_BYTES: Final = 32 << 10
 _MAX_EMPTY_STEPS: Final = 1 << 16  # blocks, frames and gzip members that may be empty
 _MAX_SKIPPED_BYTES: Final = 1 << 20  # skippable bytes that need no content beside them
 

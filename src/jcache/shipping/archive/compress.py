@@ -21,7 +21,7 @@ _FREE_CONTENT_BYTES: Final = 16 << 20
 _SAMPLE_BYTES: Final = 2 << 10  # of each block
 _MIN_SAMPLED_BYTES: Final = 64 << 10  # a smaller frame is stored without a sample
 _SAMPLE_LEVEL: Final = -5
-_MAX_SAMPLE_RATIO: Final = 0.95  # a sample must shrink below it for a frame to be compressed
+_MAX_SAMPLE_RATIO: Final = 0.75  # a sample must shrink below it for a frame to be compressed; headers alone do not
 _DEFAULT_LEVEL: Final = 3
 _WINDOW_LOG: Final = MAX_WINDOW_BYTES.bit_length() - 1
 
@@ -42,8 +42,11 @@ class FrameWriter:
 
     def write(self, data: bytes | memoryview) -> None:
         """Take more bytes."""
+        self.content += len(data)
+        if len(self._pending) + len(data) < MAX_STORED_BYTES:
+            self._pending += data
+            return
         view = memoryview(data)
-        self.content += len(view)
         while len(self._pending) + len(view) >= MAX_STORED_BYTES:
             length = MAX_STORED_BYTES - len(self._pending)
             self._pending += view[:length]
@@ -97,10 +100,11 @@ class StoringFrameWriter(FrameWriter):
     def write_large(self, data: memoryview, *, is_compressed: bool) -> None:
         pieces = self._taken()
         for start in range(0, len(data), MAX_STORED_BYTES):
-            self._emit([*pieces, *self._frame(data[start : start + MAX_STORED_BYTES], is_compressed=is_compressed)])
+            piece = data[start : start + MAX_STORED_BYTES]
+            self._emit([*pieces, *self._frame(piece, is_compressed=is_compressed)])
+            self.content += len(piece)
+            self._pad()  # before the next one: a reader counts only what it has received
             pieces = ()
-        self.content += len(data)
-        self._pad()
 
     def close(self) -> None:
         self._pad()

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import BinaryIO, Final, Protocol, cast
+from io import BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 
 from jcache.errors import BadArchive
 from jcache.shipping.archive import zstd_frames as frames
 from jcache.shipping.archive.bounded_source import PIECE_BYTES, Budget, InputStream, damaged_error, truncated_error
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 FREE_CONTENT_BYTES: Final = 64 << 20  # content that no ratio limits
 _OTHER_FORMATS: Final = {b"BZh": "bzip2", b"\xfd7z": "xz", b"PK\x03": "zip", b"7z\xbc": "7-zip", b"\x04\x22\x4d": "lz4"}
+_BUFFER_BYTES: Final = 32 << 10  # larger members are not copied through the buffer
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _MAX_GZIP_RATIO: Final = 200  # gzip reaches 1032 for zeros
 _GZIP_INPUT_BYTES: Final = 128 << 10  # the library copies input that it has not used
@@ -27,13 +32,29 @@ class _Decoder(Protocol):
         """Put the next bytes, at least one, into memory; return how many, 0 only at the end."""
 
 
+class _RawContent(RawIOBase):
+    """Decompressed bytes for a buffer: most members are small, and each piece that is decompressed costs Python."""
+
+    def __init__(self, decode: Callable[[memoryview], int]) -> None:
+        self._decode = decode
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, memory: WriteableBuffer, /) -> int:
+        return self._decode(memoryview(memory))
+
+
 class DecompressedStream:
     """The decompressed bytes of a stream, whether it is zstd, gzip or neither.
 
     Attributes:
         name: name of the archive, for messages.
-        content: number of bytes returned so far.
+        content: number of bytes decompressed so far.
         ratio: highest ratio of content to received bytes, beyond `FREE_CONTENT_BYTES`.
+        read: returns the next bytes, exactly as many as requested; fewer only at the end. Raises BadArchive if the
+            stream is torn, or holds more than its size allows.
+        readinto: puts the next bytes into memory and returns how many, fewer than fit only at the end; raises alike.
     """
 
     def __init__(self, stream: BinaryIO, *, name: str, ratio: int) -> None:
@@ -42,10 +63,12 @@ class DecompressedStream:
         self.name = name
         self.ratio = ratio
         self._errors = zstandard.ZstdError, zlib.error, MemoryError
-        self.content = 0
-        self._held = b""  # content that is returned next
+        self._held = b""  # content that is returned first
         self._source = InputStream(stream, name)
         self._decoder = self._open_decoder()
+        self.content = len(self._held)
+        buffered = BufferedReader(_RawContent(self._decode), _BUFFER_BYTES)
+        self.read, self.readinto = buffered.read, buffered.readinto
 
     @property
     def received(self) -> int:
@@ -57,39 +80,26 @@ class DecompressedStream:
         """Whether the last zstd frame so far was a skippable one."""
         return isinstance(self._decoder, _ZstdDecoder) and self._decoder.is_skipping
 
-    def read(self, size: int) -> bytes:
-        """Return the next bytes, exactly as many as requested; fewer only at the end.
-
-        Raises:
-            BadArchive: the stream is torn, or holds more than its size allows.
-        """
-        data = bytearray(size)
-        at, memory = 0, memoryview(data)
-        while at < size and (count := self.readinto(memory[at:])):
-            at += count
-        return bytes(memory[:at])
-
     def peek(self, size: int) -> bytes:
-        """Return the next bytes as `read` does, and keep them for the next call."""
-        data = self.read(size)
-        self._held = data + self._held
-        self.content -= len(data)
-        return data
+        """Return the first bytes of the content, fewer only at its end, before any are read; raise as `read`."""
+        memory = memoryview(bytearray(size))
+        while len(self._held) < size and (count := self._decoded(memory)):
+            self._held += memory[:count]
+        return self._held[:size]
 
-    def readinto(self, memory: memoryview, /) -> int:
-        """Put the next bytes, at least one, into memory; return how many, 0 only at the end.
+    def _decode(self, memory: memoryview) -> int:
+        """Put the next bytes, at least one, into memory; return how many, 0 only at the end; raise as `read`."""
+        if not self._held:
+            return self._decoded(memory[:PIECE_BYTES])
+        count = min(len(memory), len(self._held))
+        memory[:count], self._held = self._held[:count], self._held[count:]
+        return count
 
-        Raises:
-            BadArchive: as in `read`.
-        """
-        if self._held:
-            count = min(len(memory), len(self._held))
-            memory[:count], self._held = self._held[:count], self._held[count:]
-        else:
-            try:
-                count = self._decoder.readinto(memory[:PIECE_BYTES])
-            except self._errors as error:
-                raise damaged_error(self.name, self.received, str(error)) from error
+    def _decoded(self, memory: memoryview) -> int:
+        try:
+            count = self._decoder.readinto(memory)
+        except self._errors as error:
+            raise damaged_error(self.name, self.received, str(error)) from error
         self.content += count
         if self.content > FREE_CONTENT_BYTES + self.ratio * self._source.received:
             raise BadArchive(

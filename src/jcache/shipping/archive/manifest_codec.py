@@ -27,6 +27,7 @@ from jcache.errors import BadArchive, InvalidValue
 from jcache.layout import is_key
 from jcache.shipping.archive import manifest_schema as fields
 from jcache.shipping.archive.manifest import MAX_ENTRIES, Host, Item, Maker, Manifest, XlaFile, adapter_of
+from jcache.shipping.archive.manifest_lines import read_usual, write_usual
 
 SCHEMA_VERSION: Final = 2
 MAX_MAKERS: Final = 4096  # a cache has a handful, and one may take a third of a mebibyte
@@ -61,8 +62,7 @@ def encode(manifest: Manifest) -> bytes:
         pieces = []
         for section in _SECTIONS:
             head, text = text.split(f'"{section}":[]')  # once: quotes in texts are escaped
-            write = _ROWS[section][1].write
-            lines = ",\n".join(map(write, getattr(manifest, section)))
+            lines = ",\n".join(map(_write_line, getattr(manifest, section)))
             pieces += [head, f'"{section}":[\n', lines, "\n" if lines else ""]
             text = "]" + text
         data = "".join([*pieces, text, "\n"]).encode()
@@ -94,8 +94,7 @@ def decode(data: bytes, *, name: str = "the archive") -> Manifest:
             where = f"line {number}"
             if is_element:
                 section = _SECTIONS[len(frame) - 1]
-                (make, row), width = _ROWS[section], _KEY_FIELDS[section]
-                made = make(**row.read(line))
+                made, width = _read_line(section, line), _KEY_FIELDS[section]
                 if width and made[:width] <= last:  # before parsing: a million equal lines are a kilobyte of zstd
                     raise _order_error(made[:width])
                 last = made[:width]
@@ -131,6 +130,20 @@ _ROWS: Final = {
     "makers": (Maker, fields.Row(fields.MAKER, Maker._field_defaults)),
     "neighbours": (XlaFile, fields.Row(fields.NEIGHBOUR, XlaFile._field_defaults)),
 }
+_SECTION_OF: Final = {make: section for section, (make, _) in _ROWS.items()}
+
+
+def _write_line(row: Item | Maker | XlaFile) -> str:
+    usual = write_usual(row) if isinstance(row, Item) else None
+    return usual or _ROWS[_SECTION_OF[type(row)]][1].write(row)
+
+
+def _read_line(section: str, line: bytes) -> Any:  # noqa: ANN401  a row of this section
+    text = line.decode()
+    if section == "items" and (usual := read_usual(text)) is not None:
+        return usual
+    make, row = _ROWS[section]
+    return make(**row.read(text))
 
 
 # The frame

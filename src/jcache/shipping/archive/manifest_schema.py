@@ -243,9 +243,8 @@ class Row(NamedTuple):
                     raise _unexpected_value(name, field, written) from None
         return dumps(record)
 
-    def read(self, line: bytes) -> dict[str, Any]:
+    def read(self, text: str) -> dict[str, Any]:
         """Return the values of an object; raise ValueError or RecursionError."""
-        text = line.decode()
         record, _ = _loads(text)
         if type(record) is not dict or dumps(record) != text:  # duplicate keys, blanks, escapes, trailing data
             raise Malformed("it is not one object in canonical JSON")

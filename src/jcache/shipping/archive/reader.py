@@ -245,9 +245,11 @@ def _entry_id(entry: Item | XlaFile) -> tuple[str, str]:
 
 def _is_directory(member: TarMember) -> bool:
     """Return whether a member is one of the directories that a tar of an unpacked archive has; they are ignored."""
+    if member.header.type != DIRECTORY:
+        return False
     parts = member.header.name.removesuffix("/").split("/")
     is_path = parts[0] in _DIRECTORIES and not {"", ".", ".."}.intersection(parts)
-    return member.header.type == DIRECTORY and is_path and (len(parts) == 1 or parts[0] == XLA_KIND)
+    return is_path and (len(parts) == 1 or parts[0] == XLA_KIND)
 
 
 def _suffix(found: str, name: str, entry: Item | XlaFile) -> str:

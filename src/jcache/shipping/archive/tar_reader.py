@@ -49,9 +49,8 @@ class TarMember:
 
     def skip(self) -> int:
         """Skip the bytes that are left; return the length of the padding, which is not skipped."""
-        memory = memoryview(bytearray(min(self._left, _PIECE_BYTES)))
         while self._left:
-            self.readinto(memory)
+            self.read()
         return -self.header.size % BLOCK
 
 

@@ -85,7 +85,7 @@ class ArchiveWriter:
         """
         if size <= SMALL_MEMBER_BYTES and not self._solid:
             data = _join_chunks(chunks, size)
-            self._file(name, data[:size].ljust(size, b"\0"))
+            self._file(name, data if len(data) == size else data[:size].ljust(size, b"\0"))
             return len(data) == size
         if self._solid and size <= MAX_CONTENT_BYTES and name.startswith(_EXECUTABLES):
             stored = _join_chunks(chunks, size)

@@ -194,7 +194,7 @@ def write_archive(
     writer = ArchiveWriter(stream, level=level, solid=manifest.solid)
     data = encode(manifest)
     writer.write_manifest(data, None if sign is None else sign(data))
-    sent: dict[tuple[str, str], SourceFile] = {}
+    entries = neighbours = size = 0
     omitted: list[tuple[str, str]] = []
     damaged: list[tuple[str, str]] = []
     buffer = bytearray(BUFFER_BYTES)
@@ -202,7 +202,9 @@ def write_archive(
     for (kind, name, path), source in zip(_member_names(manifest), prepared.sources, strict=True):
         done += source.state.stamp.bytes
         if send_file(writer, path, source, buffer):
-            sent[kind, name] = source
+            entries += kind != XLA_KIND
+            neighbours += kind == XLA_KIND
+            size += source.state.stamp.bytes
         elif finding := find_damage(source):
             prepared.findings.append(finding)
             damaged.append((kind, name))
@@ -213,9 +215,7 @@ def write_archive(
             due = min(done + total // _PROGRESS_STEPS, total)
     writer.close(omitted + damaged)
     prepared.findings.sort(key=lambda finding: finding.path)
-    entries = sum(kind != XLA_KIND for kind, _ in sent)
-    size = sum(source.state.stamp.bytes for source in sent.values())
-    return ExportResult(entries=entries, neighbours=len(sent) - entries, bytes=size, omitted=tuple(sorted(omitted)))
+    return ExportResult(entries=entries, neighbours=neighbours, bytes=size, omitted=tuple(sorted(omitted)))
 
 
 def _member_names(manifest: Manifest) -> Iterator[tuple[str, str, str]]:

@@ -5,6 +5,7 @@ Entries that the ledger records as sound, and whose content it knows, are only h
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -12,23 +13,23 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jcache.errors import JcacheError
 from jcache.findings import Stamp
 from jcache.formats.digest import digest_of_file
-from jcache.formats.envelope import MAX_HEADER, read_header
+from jcache.formats.envelope import read_header
+from jcache.formats.inspection import inspect
 from jcache.layout import Kind, is_key
-from jcache.shipping.forecast.provenance import inspect_bytes
-from jcache.store import files, unmoved_reads
+from jcache.shipping.forecast.provenance import content_of
+from jcache.store import unmoved_reads
 from jcache.store.ledger_contents import Content
-from jcache.verify.checks import CheckResult, Claim, check, moved_access_times
+from jcache.verify.checks import CheckResult, Claim, check_and_read, moved_access_times
 from jcache.verify.pool import ignoring_interrupts, usable_cores
 
-_MIN_PARALLEL_BYTES: Final = 8 << 20  # bytes; starting processes takes as long as reading so much
+_MIN_PARALLEL_BYTES: Final = 32 << 20  # bytes; starting processes takes as long as reading so much
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ENTRIES: Final = 128
-_ENVELOPE_HEAD_BYTES: Final = MAX_HEADER + 64
 
 
 class ScanRequest(NamedTuple):
@@ -113,18 +114,18 @@ def scan_entries(
     """
     batches = list(_split_batches(wanted))
     sizes = [sum(one.bytes for one in batch) for batch in batches]
-    work = partial(_scan_batch, directories)
     count = usable_cores() if processes is None else processes
     if count <= 1 or sum(sizes) < _MIN_PARALLEL_BYTES:
-        yield from zip(sizes, map(work, batches), strict=True)
+        yield from zip(sizes, (_scan_batch(directories, batch) for batch in batches), strict=True)
         return
     from concurrent.futures.process import BrokenProcessPool
 
     pool = _start_pool(count, wanted)
     try:
         with ignoring_interrupts():
-            results = pool.map(work, batches)
-        for size, scanned in zip(sizes, results, strict=True):
+            results = pool.map(partial(_scan_packed, directories), batches)
+        for size, batch, packed in zip(sizes, batches, results, strict=True):
+            scanned = list(map(_unpacked, batch, packed))
             for kind, directory in directories.items():
                 of_kind = (result.checked for result in scanned if result.checked.claim.kind is kind)
                 unmoved_reads.note_moved_in(directory, moved_access_times(of_kind))
@@ -145,7 +146,7 @@ def _start_pool(count: int, wanted: Sequence[ScanRequest]) -> Executor:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    return ProcessPoolExecutor(count, get_context("spawn"))
+    return ProcessPoolExecutor(count, get_context("spawn"), gc.disable)
 
 
 def _split_batches(wanted: Sequence[ScanRequest]) -> Iterator[list[ScanRequest]]:
@@ -165,23 +166,28 @@ def _scan_batch(directories: dict[Kind, Path], batch: Sequence[ScanRequest]) -> 
     return [scan_entry(directories[one.claim.kind], one) for one in batch]
 
 
+def _scan_packed(directories: dict[Kind, Path], batch: Sequence[ScanRequest]) -> list[tuple[Any, ...]]:
+    """Scan a batch for another process (see `CheckResult.packed`)."""
+    scanned = _scan_batch(directories, batch)
+    return [(one.checked.packed(), one.content and tuple(one.content), *one[2:]) for one in scanned]
+
+
+def _unpacked(wanted: ScanRequest, packed: tuple[Any, ...]) -> ScanResult:
+    checked, content, *rest = packed
+    return ScanResult(CheckResult.unpacked(wanted.claim, checked), content and Content(*content), *rest)
+
+
 def scan_entry(directory: Path, wanted: ScanRequest) -> ScanResult:
     """Scan an entry of a directory."""
     claim = wanted.claim
     path = os.path.join(directory, claim.file_name)
     if _needs_only_digest(wanted) and (same := _check_digest_on_record(path, claim)):
         return ScanResult(same)
-    checked = check(directory, claim)
-    if checked.finding is not None or checked.stamp is None or checked.being_written or claim.adapter is not None:
+    checked, data, inspection = check_and_read(directory, claim)
+    if checked.finding is not None or checked.digest is None or claim.adapter is not None:
         return ScanResult(checked)
-    try:
-        data = files.read(path, None if claim.kind is Kind.EXECUTABLES else _ENVELOPE_HEAD_BYTES)
-        if Stamp.of(os.lstat(path)) != checked.stamp:
-            return ScanResult(checked._replace(being_written=True))
-    except FileNotFoundError:
-        return ScanResult(checked._replace(gone=True))
     if claim.kind is Kind.EXECUTABLES:
-        return ScanResult(checked, inspect_bytes(data, checked.digest))
+        return ScanResult(checked, content_of(inspection or inspect(data), checked.digest))
     header = read_header(data)
     return ScanResult(checked, seconds=header.build_seconds or None, parents=tuple(filter(is_key, header.parents)))
 
@@ -190,8 +196,8 @@ def _needs_only_digest(wanted: ScanRequest) -> bool:
     return wanted.claim.kind is Kind.EXECUTABLES and wanted.claim.passed and wanted.understood
 
 
-def result_on_record(path: str | Path, wanted: ScanRequest) -> ScanResult | None:
-    """Return the recorded result of a file that is unchanged since; None for a file that must be read.
+def state_on_record(path: str, wanted: ScanRequest) -> FileState | None:
+    """Return the state of a file that is unchanged since it was recorded; None for a file that must be read.
 
     The bytes must still be compared with the digest: a disk may lose bits without an error.
     """
@@ -204,7 +210,7 @@ def result_on_record(path: str | Path, wanted: ScanRequest) -> ScanResult | None
         return None
     if not stat.S_ISREG(status.st_mode) or status.st_ctime_ns > claim.digest_ns:
         return None
-    return ScanResult(CheckResult(claim, Stamp.of(status), claim.digest, passed=True, taken_ns=status.st_ctime_ns))
+    return FileState(Stamp.of(status), status.st_ctime_ns)
 
 
 def _check_digest_on_record(path: str, claim: Claim) -> CheckResult | None:

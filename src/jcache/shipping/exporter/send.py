@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from io import FileIO
@@ -12,8 +13,8 @@ from typing import Final
 from jcache.findings import Damage, Finding
 from jcache.formats.digest import Hasher, digest, digest_of_file
 from jcache.shipping.archive import ArchiveWriter
-from jcache.shipping.exporter.scan import open_regular
 from jcache.shipping.exporter.survey import SourceFile
+from jcache.store.unmoved_reads import open_to_look
 from jcache.verify.checks import check
 
 BUFFER_BYTES: Final = 4 << 20
@@ -37,20 +38,32 @@ def send_file(writer: ArchiveWriter, name: str, source: SourceFile, buffer: byte
     """
     size = source.state.stamp.bytes
     try:
-        file = open_regular(source.path)
+        descriptor = open_to_look(source.path)
     except OSError:
         return False
-    with file:
-        if os.fstat(file.fileno()).st_size != size:
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
             return False
         if size <= len(buffer):
             whole = memoryview(buffer)[:size]
-            return _fill(whole, file) and digest(whole) == source.digest and writer.write_member(name, size, (whole,))
-        if not _has_digest(file, source.digest):
-            return False
-        file.seek(0)
-        hasher = Hasher()
-        return writer.write_member(name, size, _read_pieces(file, hasher)) and hasher.digest() == source.digest
+            return (
+                _fill(whole, descriptor)
+                and digest(whole) == source.digest
+                and writer.write_member(name, size, (whole,))
+            )
+        with FileIO(descriptor, closefd=False) as file:
+            return _send_large(writer, name, size, source.digest, file)
+    finally:
+        os.close(descriptor)
+
+
+def _send_large(writer: ArchiveWriter, name: str, size: int, expected: str, file: FileIO) -> bool:
+    if not _has_digest(file, expected):
+        return False
+    file.seek(0)
+    hasher = Hasher()
+    return writer.write_member(name, size, _read_pieces(file, hasher)) and hasher.digest() == expected
 
 
 def find_damage(source: SourceFile) -> Finding | None:
@@ -63,11 +76,13 @@ def find_damage(source: SourceFile) -> Finding | None:
     return checked.finding if (checked.stamp, checked.taken_ns) == source.state else None
 
 
-def _fill(memory: memoryview, file: FileIO) -> bool:
+def _fill(memory: memoryview, descriptor: int) -> bool:
     """Fill the memory with a file's bytes; return whether it had so many."""
-    with suppress(OSError):
-        while memory and (count := file.readinto(memory)):
+    try:
+        while memory and (count := os.readv(descriptor, (memory,))):
             memory = memory[count:]
+    except OSError:
+        return False
     return not memory
 
 

@@ -19,7 +19,7 @@ from jcache.errors import LedgerUnavailable
 from jcache.findings import Finding
 from jcache.layout import Kind
 from jcache.shipping.archive.manifest import Item, Maker
-from jcache.shipping.exporter.scan import FileState, ScanRequest, ScanResult, result_on_record, scan_entries, scan_entry
+from jcache.shipping.exporter.scan import FileState, ScanRequest, ScanResult, scan_entries, scan_entry, state_on_record
 from jcache.shipping.forecast import provenance
 from jcache.store.ledger import Known, holds_from
 from jcache.store.ledger_contents import Content
@@ -28,6 +28,7 @@ from jcache.store.store import Store
 from jcache.verify.checks import CHECKS_VERSION, Claim
 
 _RETRY_PAUSE_S: Final = 0.5
+_NOTHING_KNOWN: Final = Known(Kind.EXECUTABLES, "")
 _FEW_RECORDS: Final = 5000  # are faster to read one by one than all records of a large root
 
 Progress = Callable[[int, int], None]
@@ -50,9 +51,11 @@ class SourceFile(NamedTuple):
 
 
 class _SoundEntry(NamedTuple):
-    result: ScanResult
-    state: FileState
-    digest: str
+    """An entry whose bytes are sound; seconds and parents are those of an envelope's header."""
+
+    source: SourceFile
+    seconds: float | None = None
+    parents: tuple[str, ...] = ()
 
 
 class Survey:
@@ -89,6 +92,7 @@ class Survey:
         self._processes = processes
         self._entries = {(entry.kind, entry.key): entry for entry in entries}
         self._directories = {kind: store.root.directory(kind) for kind in Kind}
+        self._prefixes = {kind: os.path.join(directory, "") for kind, directory in self._directories.items()}
         self._contents = provenance.load_contents(store)
         self._known = {kind: self._query_ledger(kind) for kind in Kind}
         self._copied_ns = store.queue.attempt(store.ledger.copied_ns)
@@ -138,12 +142,15 @@ class Survey:
         return ScanRequest(claim, entry.bytes, known.digest in self._contents)
 
     def _take_from_record(self, wanted: ScanRequest) -> bool:
-        """Collect an entry without reading it if its record suffices; return whether it does."""
-        claim = wanted.claim
-        result = result_on_record(os.path.join(self._directories[claim.kind], claim.file_name), wanted)
-        if result is not None:
-            self._collect(result)
-        return result is not None
+        """Take an entry without reading it if its record suffices; return whether it does."""
+        claim, path = wanted.claim, self._path(wanted.claim)
+        state = state_on_record(path, wanted)
+        if state is not None:
+            self._sound[claim.kind, claim.key] = _SoundEntry(SourceFile(path, state, claim.digest or "", claim))
+        return state is not None
+
+    def _path(self, claim: Claim) -> str:
+        return f"{self._prefixes[claim.kind]}{claim.file_name}"
 
     def _is_unsure(self, result: ScanResult) -> bool:
         """Return whether damage may come from a process that is writing the entry now."""
@@ -172,7 +179,8 @@ class Survey:
             return
         elif checked.stamp and checked.digest and checked.taken_ns is not None:  # else it is gone
             state = FileState(checked.stamp, checked.taken_ns)
-            self._sound[claim.kind, claim.key] = _SoundEntry(result, state, checked.digest)
+            source = SourceFile(self._path(claim), state, checked.digest, claim)
+            self._sound[claim.kind, claim.key] = _SoundEntry(source, result.seconds, result.parents)
             if result.content is not None:
                 self._new_contents.append(result.content)
             taken_ns = holds_from(checked.taken_ns, self._copied_ns)
@@ -194,43 +202,42 @@ class Survey:
     def _describe(self) -> None:
         """Make the manifest's items and makers."""
         self._contents |= {content.digest: content for content in self._new_contents}
-        provenances = {
-            place: provenance.provenance_of_content(self._contents[sound.digest], self._known[place[0]].get(place[1]))
-            for place, sound in self._sound.items()
-            if place[0] is Kind.EXECUTABLES
-        }
-        few = {id(made): made for made in provenances.values()}  # hashing each of thousands takes longer than the rest
-        self.makers = sorted({made.maker for made in few.values()}, key=json.dumps)
+        sound = [(entry, self._sound[place]) for place, entry in self._entries.items() if place in self._sound]
+        made = [self._provenance(entry, found.source.digest) for entry, found in sound]
+        few = {id(one): one for one in made if one}  # hashing each of thousands takes longer than the rest
+        self.makers = sorted({one.maker for one in few.values()}, key=json.dumps)
         places = {maker: number for number, maker in enumerate(self.makers)}
-        numbers = {identity: places[made.maker] for identity, made in few.items()}
-        for place, entry in self._entries.items():  # which are in order
-            if place in self._sound:
-                sound, made = self._sound[place], provenances.get(place)
-                item = self._item(entry, sound)
-                if made is not None:
-                    item = item._replace(codec=made.codec, portable=made.portable, maker=numbers[id(made)])
-                self.items.append(item)
-                name = self._store.root.file_name(entry.kind, entry.key)
-                path = os.path.join(self._directories[entry.kind], name)
-                self.sources.append(SourceFile(path, sound.state, sound.digest, sound.result.checked.claim))
+        numbers = {identity: places[one.maker] for identity, one in few.items()}
+        self.items = [
+            self._item(entry, found, one, numbers.get(id(one))) for (entry, found), one in zip(sound, made, strict=True)
+        ]
+        self.sources = [found.source for _, found in sound]
         self.findings.sort(key=lambda finding: finding.path)
 
-    def _item(self, entry: Entry, sound: _SoundEntry) -> Item:
-        known = self._known[entry.kind].get(entry.key) or Known(entry.kind, entry.key)
-        content, seconds = self._contents.get(sound.digest), known.seconds
+    def _provenance(self, entry: Entry, digest: str) -> provenance.Provenance | None:
+        if entry.kind is not Kind.EXECUTABLES:
+            return None
+        return provenance.provenance_of_content(self._contents[digest], self._known[entry.kind].get(entry.key))
+
+    def _item(self, entry: Entry, sound: _SoundEntry, made: provenance.Provenance | None, maker: int | None) -> Item:
+        source, known = sound.source, self._known[entry.kind].get(entry.key) or _NOTHING_KNOWN
+        content, seconds, stamp = self._contents.get(source.digest), known.seconds, source.state.stamp
         if seconds is None:
-            seconds = sound.result.seconds if content is None else float(content.seconds)
-        written_ns = min(max(sound.state.stamp.written_ns, 0), LATEST_NS)
+            seconds = sound.seconds if content is None else float(content.seconds)
+        written_ns = min(max(stamp.written_ns, 0), LATEST_NS)
         return Item(
             entry.kind,
             entry.key,
-            bytes=sound.state.stamp.bytes,
-            digest=sound.digest,
+            bytes=stamp.bytes,
+            digest=source.digest,
             created_ns=written_ns,
             recency_ns=entry.recency_ns if entry.sidecar or entry.recency_ns > entry.created_ns else written_ns,
             sidecar=entry.sidecar,
             pinned=bool(entry.pinned),
             seconds=seconds,
             origin=known.origin,
-            parents=sound.result.parents,
+            parents=sound.parents,
+            codec=None if made is None else made.codec,
+            portable=made is not None and made.portable,
+            maker=maker,
         )

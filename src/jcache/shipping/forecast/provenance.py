@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from jcache.errors import LedgerUnavailable
-from jcache.formats.digest import digest
-from jcache.formats.inspection import inspect
+from jcache.formats.inspection import Inspection, inspect
 from jcache.shipping.archive.manifest import Host, Maker, Manifest
 from jcache.store import ledger_contents
 from jcache.store.ledger import Known
@@ -50,7 +49,7 @@ def provenance_of_bytes(data: bytes, known: Known | None = None) -> Provenance:
     Raises:
         DamagedEntry: the bytes cannot be decompressed.
     """
-    return provenance_of_content(inspect_bytes(data), known)
+    return provenance_of_content(content_of(inspect(data), ""), known)
 
 
 def provenance_of_content(content: Content, known: Known | None) -> Provenance:
@@ -85,17 +84,8 @@ def _recorded_jaxlib(known: Known | None) -> str | None:
     return known.jaxlib if known is not None and known.jaxlib and "," not in known.jaxlib else None
 
 
-def inspect_bytes(data: bytes, digest_: str | None = None) -> Content:
-    """Return what the stored bytes of an executable contain.
-
-    Args:
-        data: the bytes.
-        digest_: digest of the bytes, if it is known.
-
-    Raises:
-        DamagedEntry: the bytes cannot be decompressed.
-    """
-    found = inspect(data)
+def content_of(found: Inspection, digest: str) -> Content:
+    """Return the ledger's record of the facts in an executable whose stored bytes have a digest."""
     maker = Maker(
         platform=found.platform,
         cpu_name=found.cpu_name,
@@ -106,7 +96,7 @@ def inspect_bytes(data: bytes, digest_: str | None = None) -> Content:
         xla_caches=found.xla_caches,
         xla_options=None if found.xla_options is None else f"{found.xla_options:x}",
     )
-    return Content(digest_ or digest(data), found.codec.value, found.seconds, _maker_text(maker))
+    return Content(digest, found.codec.value, found.seconds, _maker_text(maker))
 
 
 # -- the ledger
@@ -141,6 +131,7 @@ def save_imported(store: Store, manifest: Manifest) -> None:
         save_contents(store, news)
 
 
+@lru_cache(maxsize=_CACHED_MAKERS)
 def _maker_text(maker: Maker) -> str:
     """Return a maker as text for the ledger: only the fields that the executable itself contains."""
     return path_keys.maker_text(maker._replace(jaxlib=None, compression=None)._asdict())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
@@ -81,6 +80,7 @@ class EntryImporter:
         self._places = {kind: store.root.directory(kind) for kind in Kind}
         self._directories = self._open.enter_context(Directories(store.root))
         self._place: Path | None = None  # of the entries that are being written
+        self._descriptor = -1  # of this place
         self._behind: WriteBehind[_IncomingEntry, StagedFile | None] = WriteBehind()
         self._waiting: list[tuple[_IncomingEntry, StagedFile]] = []  # to be published
         self._waiting_bytes = 0
@@ -115,16 +115,18 @@ class EntryImporter:
             CannotWrite: as in `Store.receive`.
         """
         place, root = self._holder(item), self._store.root
-        if place != self._place:
+        if place is not self._place:
             self.publish()
-            self._place = place
-        directory, written_ns = self._directory(place), self._metadata.past(item.created_ns)
+            self._place, self._descriptor = place, self._directory(place)
+        written_ns = self._metadata.past(item.created_ns)
         incoming = _IncomingEntry(item, replace, checks)
         try:
             if root.adapter is not None:
                 content = _checked_foreign(root.adapter, item, content)
                 incoming = incoming._replace(checks=CHECKS_VERSION)
-            self._write(incoming, content, FileStager(directory, written_ns, self._metadata.past(item.recency_ns)))
+            self._write(
+                incoming, content, FileStager(self._descriptor, written_ns, self._metadata.past(item.recency_ns))
+            )
         except ContentMismatch as mismatch:
             return self._imported.refused.append(RefusedMember(item, str(mismatch)))
         self._collect(self._behind.results())
@@ -137,7 +139,7 @@ class EntryImporter:
         is_last = False
         try:
             for piece, is_last in checked_pieces(content, incoming.item, self._behind.reserve):
-                self._behind.add(incoming, piece, partial(stager.add, is_last=is_last))
+                self._behind.add(incoming, piece, stager.finish if is_last else stager.add)
         except BaseException:
             if not is_last:
                 self._behind.add(incoming, memoryview(b""), lambda _: stager.discard())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from jcache.formats.digest import Hasher, shown
 from jcache.shipping.archive.manifest import Item, XlaFile
 from jcache.shipping.archive.members import PIECE_BYTES
 from jcache.store.pending_file import PendingFile
+
+_ONE_BYTE: Final = memoryview(bytearray(1))  # nothing is left that would be put there
 
 
 class ByteSource(Protocol):
@@ -43,20 +45,32 @@ class FileStager:
         self._times = written_ns, used_ns
         self._file: PendingFile | None = None
 
-    def add(self, data: memoryview, *, is_last: bool) -> StagedFile | None:
-        """Write the next bytes; return the file with the last ones.
+    def add(self, data: memoryview) -> None:
+        """Write the next bytes.
 
         Raises:
             OSError: they cannot be written. The file is removed, and nothing more may be added.
         """
         try:
-            if self._file is None:
-                self._file = PendingFile(self._directory)
-            self._file.write(data)
-            return StagedFile(self._file, self._file.settle(*self._times)) if is_last else None
+            self._write(data)
         except BaseException:
             self.discard()
             raise
+
+    def finish(self, data: memoryview) -> StagedFile:
+        """Write the last bytes; return the file. Raise as `add`."""
+        try:
+            file = self._write(data)
+            return StagedFile(file, file.settle(*self._times))
+        except BaseException:
+            self.discard()
+            raise
+
+    def _write(self, data: memoryview) -> PendingFile:
+        if self._file is None:
+            self._file = PendingFile(self._directory)
+        self._file.write(data)
+        return self._file
 
     def discard(self) -> None:
         """Remove the file, if there is one."""
@@ -87,7 +101,7 @@ def checked_pieces(
         if left:
             raise ContentMismatch(f"It has {size:,} bytes, not the {entry.bytes:,} of the manifest.")
         is_last = size == entry.bytes
-        if is_last and content.readinto(memoryview(bytearray(1))):
+        if is_last and content.readinto(_ONE_BYTE):
             raise ContentMismatch(f"It has more than the {entry.bytes:,} bytes of the manifest.")
         if is_last and (found := hasher.digest()) != entry.digest:
             raise ContentMismatch(f"Its digest {shown(found)} is not the manifest's {shown(entry.digest)}.")
@@ -112,8 +126,9 @@ def stage_file(content: ByteSource, entry: Item | XlaFile, directory: int, writt
     stager = FileStager(directory, written_ns)
     try:
         for piece, is_last in checked_pieces(content, entry, _reused_buffer()):
-            if staged := stager.add(piece, is_last=is_last):
-                return staged
+            if is_last:
+                return stager.finish(piece)
+            stager.add(piece)
     except BaseException:
         stager.discard()
         raise

@@ -1,4 +1,4 @@
-"""Write-behind: a second thread writes bytes while the first one reads and compares the next.
+"""Write-behind: a second thread writes bytes while the first one reads and compares the next, if there are many.
 
 Copying bytes into files takes half of an import's time, and the kernel does it without Python's lock. The thread that
 reads the bytes also hashes them: hashing on another core than the one that has just read them takes twice the time.
@@ -14,6 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 _PAGE_BYTES: Final = 4 << 20  # bytes
 _MAX_PAGES: Final = 3  # one that is being filled, one that is being written, and one between them
 _MAX_JOBS: Final = 48  # of a page; each may keep a file open
+_MIN_BEHIND_BYTES: Final = 2 << 20  # of a page; for less, waking a thread for every call costs more than it saves
 
 Name = TypeVar("Name")
 Result = TypeVar("Result")
@@ -71,10 +72,14 @@ class WriteBehind(Generic[Name, Result]):
         self._thread.shutdown()
 
     def _hand_over(self) -> None:
-        """Give the page to the thread if anything is scheduled, and take another page."""
+        """Give the page to the thread, and take another one; a page of small files is written at once."""
         if not self._jobs:
             return
-        self._at_work.append((self._thread.submit(_run_jobs, self._jobs), self._page))
+        if self._used < _MIN_BEHIND_BYTES and not self._at_work:
+            jobs, self._jobs, self._used = self._jobs, [], 0
+            _run_jobs(jobs, self._made)  # each result is kept, even if an interrupt ends this
+            return
+        self._at_work.append((self._thread.submit(_run_jobs, self._jobs, []), self._page))
         self._jobs, self._used = [], 0
         if not self._free and len(self._at_work) == _MAX_PAGES:
             self._collect()
@@ -88,8 +93,10 @@ class WriteBehind(Generic[Name, Result]):
         self._free.append(page)
 
 
-def _run_jobs(jobs: list[_Job[Name, Result]]) -> list[tuple[Name, Result | OSError]]:
-    made: list[tuple[Name, Result | OSError]] = []
+def _run_jobs(
+    jobs: list[_Job[Name, Result]], made: list[tuple[Name, Result | OSError]]
+) -> list[tuple[Name, Result | OSError]]:
+    """Run the jobs; append the result of each, or the error in its place, to a list, and return that."""
     for job in jobs:
         try:
             made.append((job.name, job.write(job.data)))
