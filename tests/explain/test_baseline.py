@@ -74,3 +74,14 @@ def test_programs_of_one_name_are_paired_by_what_differs_least() -> None:
     now = process(before[0]._replace(outcome=HIT), before[1]._replace(outcome=HIT), other)
     (cause,) = explained(run(1, process(*before)), run(2, now)).causes
     assert (cause.current, cause.baseline) == ("f32[7]", "f32[3]")
+
+
+def test_of_very_many_programs_of_a_name_those_at_the_same_place_are_compared() -> None:
+    """Where a name has more programs than are compared, each miss is paired with the one at its place."""
+    before, now = (
+        [program("f", f"m{n}", flags=flags, arguments=(Argument("x", f"f32[{n}]"),)) for n in range(150)]
+        for flags in ("", FAST_MATH)
+    )
+    (cause,) = explained(run(1, process(*before)), run(2, process(*now, flags=FAST_MATH))).causes
+    assert (cause.item, cause.misses) == (Item.XLA_FLAGS, 150)
+    assert cause.compared is not None and cause.compared.program.arguments == cause.programs[0].program.arguments

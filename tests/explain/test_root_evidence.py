@@ -63,6 +63,7 @@ def test_a_program_is_compared_with_the_latest_unrecorded_entry_of_its_name(root
         assert change is not None and (change.item, change.baseline) == (Item.UNKNOWN, key(2))
         assert RootEvidence(store, [key(2), key(3)]).nearest_entry(missed(key(1))) is None
         assert evidence.nearest_entry(missed(None)) is None
+        assert RootEvidence(store, [key(3)], reads_entries=False).nearest_entry(missed(key(1))) is None
         assert evidence.nearest_entry(missed(key(9, "jit_other"))) is not None
 
 

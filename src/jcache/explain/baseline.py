@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from heapq import nsmallest
 from pathlib import PurePath
 from typing import Final
 
@@ -15,7 +16,7 @@ from jcache.runs.calls import BYPASSED, HIT
 from jcache.runs.record import COMPUTATION, ProgramRecord, RunRecord
 from jcache.vocabulary import Item
 
-_MAX_COMPARED: Final = 200  # programs of one name, the latest first
+_MAX_COMPARED: Final = 100  # programs of one name: the latest, or those at about the same place in the run before
 _MAX_RENAMED: Final = 20  # programs of other names whose modules are compared
 _PREFIXES: Final = ("jit_", "pmap_", "pjit_")
 
@@ -224,7 +225,9 @@ def _nearest(
             number,
         )
 
-    return min(candidates[-_MAX_COMPARED:], key=distance, default=None)
+    if len(candidates) > _MAX_COMPARED:
+        candidates = nsmallest(_MAX_COMPARED, candidates, key=lambda one: abs(position - one[0][1]))
+    return min(candidates, key=distance, default=None)
 
 
 def _weight(ours: ProgramRecord, theirs: ProgramRecord) -> int:

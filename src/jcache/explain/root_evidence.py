@@ -25,6 +25,7 @@ from jcache.units import format_age
 from jcache.vocabulary import Item
 
 _MAX_INSPECTED: Final = 8  # entries of a name, the latest first
+_MAX_READ: Final = 500  # entries for one diagnosis
 _MAX_BYTES: Final = 256 << 20  # of an entry that is read
 _KIND: Final = Kind.EXECUTABLES
 
@@ -35,10 +36,13 @@ class RootEvidence:
     Args:
         store: the store of the root.
         recorded: keys of recorded programs, which no program is compared with by their entries alone.
+        reads_entries: whether entries are listed and read, which takes a while in a large root.
     """
 
-    def __init__(self, store: Store, recorded: Collection[str]) -> None:
+    def __init__(self, store: Store, recorded: Collection[str], *, reads_entries: bool = True) -> None:
         self._store = store
+        self._reads_entries = reads_entries
+        self._inspected: dict[str, Inspection | None] = {}
         self._recorded = frozenset(map(storable, recorded))
 
     def damage(self, key: str, before_ns: int) -> str | None:
@@ -57,7 +61,7 @@ class RootEvidence:
 
     def nearest_entry(self, program: ProgramRecord) -> Change | None:
         """Return what tells a program from the nearest entry of its name that no run has recorded; None without one."""
-        others = self.others_of(program.key or "")
+        others = self.others_of(program.key or "") if self._reads_entries else []
         if not others:
             return None
         own = self.inspection(program.key or "")
@@ -69,8 +73,8 @@ class RootEvidence:
 
     def others_of(self, key: str) -> list[str]:
         """Return the keys of entries of the same name that no run has recorded, the latest first."""
-        named = self._by_name.get(name_of(key), [])
-        return [other for _, other in sorted(named, reverse=True) if other not in self._recorded | {storable(key)}]
+        named = sorted(self._by_name.get(name_of(key), []), reverse=True)
+        return [other for _, other in named if other != storable(key) and other not in self._recorded]
 
     def compared(self, current: str, baseline: str) -> list[Change]:
         """Return what two entries say that differs; empty if they tell no difference or cannot be read."""
@@ -83,8 +87,13 @@ class RootEvidence:
 
     def inspection(self, key: str) -> Inspection | None:
         """Return the facts in an entry; None if it is not there or cannot be read."""
-        if not key or self._store.root.adapter is not None:
-            return None
+        if key not in self._inspected:
+            if not key or self._store.root.adapter is not None or len(self._inspected) >= _MAX_READ:
+                return None
+            self._inspected[key] = self._inspect(key)
+        return self._inspected[key]
+
+    def _inspect(self, key: str) -> Inspection | None:
         with suppress(OSError, DamagedEntry, ValueError):
             path = self._store.root.place(_KIND, storable(key))
             if os.path.getsize(path) <= _MAX_BYTES:

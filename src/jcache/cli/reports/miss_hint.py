@@ -34,7 +34,7 @@ def miss_hint(store: Store, run_id: str) -> str | None:
         return None
     history = History(records)
     with Programs(lambda module: read_module(store.root, module), None) as programs:
-        found = diagnose(history, run, programs, RootEvidence(store, history.keys))
+        found = diagnose(history, run, programs, RootEvidence(store, history.keys, reads_entries=False))
     cause = next((cause for cause in found.causes if cause.item is not Item.FIRST_TIME), None)
     if cause is None:
         return None
