@@ -15,16 +15,16 @@ from tests.helpers.jax_programs import run
 
 MODULES = """
 import base64, io, json, sys, jax, jax.numpy as jnp
-from jax._src import cache_key, compiler
+from jax._src import compiler
+from jax._src.lib.mlir import passmanager
 
 def bytes_of(number, array):
-    low = jax.jit(lambda x: x * number + array).lower(jnp.ones(1000))
-    function = getattr(cache_key, "_canonicalize_ir")
-    module = low.compiler_ir()
-    try:
-        return function(module, cache_key.IgnoreCallbacks.NO)
-    except (TypeError, AttributeError):
-        return function(module)
+    module = jax.jit(lambda x: x * number + array).lower(jnp.ones(1000)).compiler_ir()
+    with module.context:
+        bare, file = module.operation.clone(), io.BytesIO()
+        passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(bare)
+        bare.write_bytecode(file)
+    return file.getvalue()
 
 texts = [bytes_of(n, jnp.arange(1000.0) + m) for n, m in ((2.0, 0), (3.0, 0), (2.0, 1))]
 options = compiler.get_compile_options(1, 1, env_options_overrides={"xla_cpu_enable_fast_min_max": "True"})
