@@ -53,3 +53,11 @@ def test_hosts_are_compared_by_their_last_runs_of_the_same_command() -> None:
     first, second = compared(*runs)
     assert (first.members, second.members) == ((("here", 0),), (("there", 0),))
     assert second.change is not None and second.change.item is Item.CPU
+
+
+def test_the_devices_of_each_rank_are_told_only_where_nothing_else_differs() -> None:
+    """Where each rank has devices of its own in its keys, another difference is named, and else the devices."""
+    step = program("step", "other", topology="1", arguments=argument(type="f32[32,128]"))
+    for one, item in ((step, Item.SHAPE), (program("step", topology="1"), Item.DEVICES)):
+        _, other = compared(run(1, process(program("step")), process(one, rank=1)))
+        assert other.change is not None and other.change.item is item

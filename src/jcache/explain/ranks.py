@@ -13,6 +13,7 @@ from jcache.explain.programs import Programs
 from jcache.runs.calls import BYPASSED
 from jcache.runs.record import RunRecord
 from jcache.text import shown
+from jcache.vocabulary import Item
 
 _MAX_HOSTS: Final = 1000
 
@@ -82,7 +83,13 @@ def _difference(
         if seen.program.key not in others:
             name = identity(seen.program)
             named = [o for o in theirs if identity(o.program) == name and o.program.key not in keys]
-            change = changes(seen, named[0], programs)[0] if named else None
+            change = _change(seen, named[0], programs) if named else None
             return Agreement(tuple(alike), label(seen.program), seen.program.source, change)
     missing = next(seen for seen in theirs if seen.program.key not in keys)
     return Agreement(tuple(alike), label(missing.program), missing.program.source)
+
+
+def _change(ours: Seen, theirs: Seen, programs: Programs) -> Change:
+    """Return what differs between two ranks, besides the devices that each has of its own, if there is more."""
+    found = changes(ours, theirs, programs)
+    return next((change for change in found if change.item is not Item.DEVICES), found[0])

@@ -34,7 +34,14 @@ def surroundings(current: Seen, baseline: Seen, differing: frozenset[str]) -> It
     if differing & {parts.PLATFORM, parts.TOPOLOGY, parts.DEVICES, parts.OPTIONS, COMPUTATION}:
         yield from moved
     if differing & {parts.TOPOLOGY, parts.DEVICES} and not moved:
-        yield Change(Item.CPU, "", *((ours.host, theirs.host) if ours.host != theirs.host else ("", "")))
+        yield _another_place(ours, theirs)
+
+
+def _another_place(ours: ProcessRecord, theirs: ProcessRecord) -> Change:
+    """Return the change of a topology where the devices are of the same kinds."""
+    if ours.host == theirs.host and ours.rank != theirs.rank:  # each rank has devices of its own
+        return Change(Item.DEVICES, "", f"rank {ours.rank}", f"rank {theirs.rank}")
+    return Change(Item.CPU, "", *((ours.host, theirs.host) if ours.host != theirs.host else ("", "")))
 
 
 def version_changes(ours: ProcessRecord, theirs: ProcessRecord) -> Iterator[Change]:
