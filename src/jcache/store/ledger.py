@@ -5,6 +5,7 @@ It is never needed to serve an entry: an absent one reads as empty, and what can
 """
 
 import os
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -173,15 +174,22 @@ class Ledger(LedgerFile):
         limit = "DELETE FROM removals WHERE id <= (SELECT max(id) FROM removals) - ?"
         now = clock.now_ns()
 
-        def drop(names: list[tuple[Kind, str]], database: "sqlite3.Connection") -> None:
-            change_keys("DELETE FROM entries", (), names, database)
-            database.execute(REMOVALS_SCHEMA)
-            database.executemany(note, ((*name, now, remover) for name in names[-_REMOVALS_KEPT:]))
-            database.execute(limit, (_REMOVALS_KEPT,))
+        latest: deque[tuple[Kind, str]] = deque(maxlen=_REMOVALS_KEPT)
 
-        for some in batches(keys, _ROWS_AT_ONCE):
-            if self.is_there():
-                self.write(partial(drop, some))
+        def drop(names: list[tuple[Kind, str]], is_last: bool, database: "sqlite3.Connection") -> None:  # noqa: FBT001
+            change_keys("DELETE FROM entries", (), names, database)
+            if is_last:
+                database.execute(REMOVALS_SCHEMA)
+                database.executemany(note, [(*name, now, remover) for name in latest])
+                database.execute(limit, (_REMOVALS_KEPT,))
+
+        left = batches(keys, _ROWS_AT_ONCE)
+        names = next(left, None)
+        while names is not None and self.is_there():
+            latest.extend(names)
+            after = next(left, None)
+            self.write(partial(drop, names, after is None))
+            names = after
 
     def removals(self, kind: Kind) -> dict[str, KnownRemoval]:
         """Return when and by what entries of a kind were removed last, by key; only the latest removals are known."""
