@@ -1,7 +1,6 @@
 """Entries as values: one entry, the files beside entries, and all entries of a directory in columns."""
 
 import os
-import zlib
 from array import array
 from collections.abc import Sequence
 from functools import reduce
@@ -101,6 +100,8 @@ class Columns(NamedTuple):
 
     def fingerprint(self) -> int:
         """Return a number that other columns hardly ever have."""
+        import zlib
+
         keys, *numbers = self
         return reduce(lambda before, column: zlib.crc32(column, before), numbers, zlib.crc32(keys.packed()))
 
@@ -142,6 +143,8 @@ class Snapshot(NamedTuple):
     def packed(self) -> tuple[object, ...]:
         """Return the two times, then each column and the other names as bytes, for `unpacked` on this machine."""
         keys, sizes, created, recency, sidecars, accessed, changed = self.columns
+        import zlib
+
         # The ledger has four columns. Most files were used and changed when they were written: a difference of nothing.
         times = _differences(recency, created) + accessed + _differences(changed, created)
         numbers = (zlib.compress(column, _LEVEL) for column in (sizes, created, times, sidecars))
@@ -178,6 +181,8 @@ def _split(names: bytes) -> list[str]:
 
 def _numbers(packed: bytes, count: int) -> "array[int] | None":
     """Return so many numbers that were compressed; None for others."""
+    import zlib
+
     numbers = array("q")
     try:
         data = zlib.decompressobj().decompress(packed, count * numbers.itemsize + 1)

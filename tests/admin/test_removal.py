@@ -7,7 +7,7 @@ import pytest
 
 from jcache.admin.removal import PruneLimits, execute, plan_clear, plan_prune
 from jcache.layout import Kind, Root
-from jcache.store import ledger
+from jcache.store import ledger_removals
 from jcache.store.ledger import Known
 from jcache.store.listing import SNAPSHOT_FROM
 from jcache.store.store import Store
@@ -38,7 +38,7 @@ def test_the_ledger_follows_the_cache(
 
     What it keeps on the latest removals is one megabyte, however large the root was; here it keeps fewer.
     """
-    monkeypatch.setattr(ledger, "_REMOVALS_KEPT", 100)
+    monkeypatch.setattr(ledger_removals, "KEPT", 100)
     root = Root(tmp_path / "root", plain=True)
     shutil.copytree(large, root.path)
     if moved:

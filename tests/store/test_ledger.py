@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from jcache import clock
 from jcache.entry import Columns, Snapshot
 from jcache.layout import Kind
 from jcache.layout.key_list import KeyList
-from jcache.store.ledger import Known, KnownRemoval, Ledger
+from jcache.store.ledger import Known, Ledger
 from tests.helpers.entries import NOW, key
 
 
@@ -101,34 +100,6 @@ def test_forgetting(ledger: Ledger) -> None:
     ledger.forget(((Kind.TRACES, key(i)) for i in range(2)), "jcache prune")
     assert ledger.known(Kind.TRACES).keys() == {key(2)}
     assert ledger.pins() == {(Kind.TRACES, key(2))}
-
-
-def test_removals_are_kept_with_time_and_remover(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What removed an entry last, and when, is known after it was forgotten; each kind has its own keys."""
-    ledger.record([Known(Kind.TRACES, key(1))])
-    for now, remover in ((5, "jcache prune"), (7, "train.py")):
-        monkeypatch.setattr(clock, "now_ns", lambda now=now: now)
-        ledger.forget([(Kind.TRACES, key(1)), (Kind.GRAPHS, key(2))], remover)
-    assert ledger.removals(Kind.TRACES) == {key(1): KnownRemoval(7, "train.py")}
-    assert ledger.removals(Kind.GRAPHS) == {key(2): KnownRemoval(7, "train.py")}
-    assert ledger.removals(Kind.EXECUTABLES) == {}
-
-
-def test_only_the_latest_removals_are_kept(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of removals on record is bounded, within a batch and over batches; the oldest go first."""
-    monkeypatch.setattr("jcache.store.ledger._REMOVALS_KEPT", 3)
-    ledger.record([Known(Kind.TRACES, key(1))])
-    ledger.forget([(Kind.TRACES, key(number)) for number in range(5)], "jcache prune")
-    assert ledger.removals(Kind.TRACES).keys() == {key(2), key(3), key(4)}
-    ledger.forget([(Kind.TRACES, key(5))], "jcache rm")
-    assert ledger.removals(Kind.TRACES).keys() == {key(3), key(4), key(5)}
-
-
-def test_a_ledger_without_removals_knows_none(ledger: Ledger) -> None:
-    """A ledger of before, or one that does not exist, has no table of removals."""
-    assert ledger.removals(Kind.TRACES) == {}
-    ledger.record([Known(Kind.TRACES, key(1))])
-    assert ledger.removals(Kind.TRACES) == {}
 
 
 def test_runs(ledger: Ledger) -> None:

@@ -17,7 +17,7 @@ from jcache.formats.inspection import Inspection, inspect
 from jcache.layout import FileKind, Kind, member, name_of, storable
 from jcache.runs.record import ProgramRecord
 from jcache.store import files
-from jcache.store.ledger import KnownRemoval
+from jcache.store.ledger_removals import KnownRemoval, removals
 from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import QuarantineRecord
 from jcache.store.store import Store
@@ -102,7 +102,7 @@ class RootEvidence:
 
     @cached_property
     def _removals(self) -> dict[str, KnownRemoval]:
-        return self._store.queue.attempt(lambda: self._store.ledger.removals(_KIND)) or {}
+        return self._store.queue.attempt(lambda: removals(self._store.ledger, _KIND)) or {}
 
     @cached_property
     def _quarantined(self) -> dict[str, QuarantineRecord]:

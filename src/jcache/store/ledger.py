@@ -15,10 +15,10 @@ from jcache import clock
 from jcache.entry import Snapshot
 from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
-from jcache.store import ledger_rows as rows
+from jcache.store import ledger_removals, ledger_rows as rows
 from jcache.store.economics import Economics, Spending
 from jcache.store.entries import batches
-from jcache.store.ledger_connection import ECONOMICS_SCHEMA, REMOVALS_SCHEMA, LedgerFile, has
+from jcache.store.ledger_connection import ECONOMICS_SCHEMA, LedgerFile, has
 from jcache.store.ledger_keys import change_keys, of_keys
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _FEW_PAGES: Final = 256  # unused pages of the file that are not worth a rewrite: 1 MiB
 _ROWS_AT_ONCE: Final = 20_000
 _RUNS_IN_FULL: Final = 100
-_REMOVALS_KEPT: Final = 10_000
 _SHORT_REPORT: Final = 2000  # characters; a shorter one is not worth shortening
 
 
@@ -66,18 +65,6 @@ class Known(NamedTuple):
     checks: int | None = None
     hits: int = 0
     pinned_ns: int | None = None
-
-
-class KnownRemoval(NamedTuple):
-    """What the ledger knows of an entry that was removed.
-
-    Attributes:
-        removed_ns: when it was removed, nanoseconds since 1970.
-        remover: what removed it, such as ``jcache prune``.
-    """
-
-    removed_ns: int
-    remover: str
 
 
 _COLUMNS: Final = ", ".join(Known._fields)
@@ -170,18 +157,12 @@ class Ledger(LedgerFile):
             keys: kinds and keys of the entries, in the order in which they were removed.
             remover: what removed them, such as ``jcache prune``.
         """
-        note = "INSERT INTO removals (kind, key, removed_ns, remover) VALUES (?, ?, ?, ?)"
-        limit = "DELETE FROM removals WHERE id <= (SELECT max(id) FROM removals) - ?"
-        now = clock.now_ns()
-
-        latest: deque[tuple[Kind, str]] = deque(maxlen=_REMOVALS_KEPT)
+        latest: deque[tuple[Kind, str]] = deque(maxlen=ledger_removals.KEPT)
 
         def drop(names: list[tuple[Kind, str]], is_last: bool, database: "sqlite3.Connection") -> None:  # noqa: FBT001
             change_keys("DELETE FROM entries", (), names, database)
             if is_last:
-                database.execute(REMOVALS_SCHEMA)
-                database.executemany(note, [(*name, now, remover) for name in latest])
-                database.execute(limit, (_REMOVALS_KEPT,))
+                ledger_removals.note(database, latest, remover)
 
         left = batches(keys, _ROWS_AT_ONCE)
         names = next(left, None)
@@ -190,16 +171,6 @@ class Ledger(LedgerFile):
             after = next(left, None)
             self.write(partial(drop, names, after is None))
             names = after
-
-    def removals(self, kind: Kind) -> dict[str, KnownRemoval]:
-        """Return when and by what entries of a kind were removed last, by key; only the latest removals are known."""
-        query = "SELECT key, removed_ns, remover FROM removals WHERE kind = ? ORDER BY id"
-
-        def ask(database: "sqlite3.Connection") -> list[tuple[Any, ...]]:
-            return database.execute(query, (kind,)).fetchall() if has(database, "removals") else []
-
-        columns = rows.key, rows.count, rows.text
-        return {row[0]: KnownRemoval(*row[1:]) for row in rows.whole(self.read(ask), columns, len(columns))}
 
     def discredit(self, keys: Iterable[tuple[Kind, str]]) -> None:
         """Drop what is known of the bytes of entries; pins, hits and seconds belong to the key and stay."""

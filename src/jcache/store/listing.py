@@ -21,18 +21,11 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from jcache import clock
 from jcache.entry import NO_SIDECAR, SETTLED_NS, Columns, Entry, Neighbour, Snapshot
-from jcache.layout import (
-    JAX,
-    FileKind,
-    Kind,
-    Layout,
-    Root,
-    member,
-)
+from jcache.layout import JAX, FileKind, Kind, Layout, Root, member
 from jcache.store.access_times import AHEAD, NEVER, NOT_KEPT, UNKNOWN, AccessTimes, access_times
 from jcache.store.directories import open_below
 from jcache.store.entries import KIND_CODES, EntrySequence
@@ -40,9 +33,6 @@ from jcache.store.entry_reader import EntryReader, settled_sidecars, storable_ns
 from jcache.store.file_tree import tree_size
 from jcache.store.files import read
 from jcache.store.foreign_listing import fill_foreign
-
-if TYPE_CHECKING:
-    pass
 
 SNAPSHOT_FROM: Final = 10_000
 

@@ -54,7 +54,7 @@ def test_stats_reads_running_and_older_reports(jcache: Jcache, tmp_path: Path) -
         (["--since", "yesterday"], "'yesterday' is not an age"),
         (["--since", "5m"], "write 5min"),
         (["--since", "2026-02-30"], "'2026-02-30' is not a date: write one such as 2026-11-24"),
-        (["--by", "week"], "'week' is no group of stats: choose from run, day, function."),
+        (["--by", "week"], "'week' is no group of stats: choose from run, day, function, cause."),
         (["--limit", "all"], "'all' is not a whole number"),
     ],
 )
