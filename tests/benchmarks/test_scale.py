@@ -74,7 +74,7 @@ def used(root: Path, *words: str) -> tuple[int, float]:
     ("words", "ratio", "most"),
     [
         (["info", "--json"], 0.5, 400),
-        (["ls", "--json"], 9.0, 200),
+        (["ls", "--json"], 10.0, 200),
         (["du", "--by", "function"], 6.0, 400),
         (["prune", "--max-entries", str(COUNT // 2), "--dry-run", "-q"], 4.0, 400),
         (["verify", "--quick", "-q"], 13.0, 400),
@@ -104,7 +104,7 @@ def test_export_of_named_keys(benchmark: Any, root: Path, tmp_path: Path) -> Non
 
 
 def test_half_of_it_goes(benchmark: Any) -> None:
-    """A prune of half of a million verified entries takes at most 32 s of CPU time and 400 MiB; the ledger follows."""
+    """A prune of half of a million verified entries takes at most 36 s of CPU time and 400 MiB; the ledger follows."""
     with filled() as root:
         command(SCRIPT, "verify", "--quick", "-q", "--root", root)()
         ledger = root / ".jcache" / "ledger.sqlite3"
@@ -115,6 +115,6 @@ def test_half_of_it_goes(benchmark: Any) -> None:
         used(root, "clear", "--yes", "-q")
         sizes.append(ledger.stat().st_size)
     print("ledger:", *(f"{size / 1e6:.0f} MB" for size in sizes))
-    assert memory <= 400 and seconds <= 1.0 + 32.0 * COUNT / 1_000_000
+    assert memory <= 400 and seconds <= 1.0 + 36.0 * COUNT / 1_000_000
     removals = 2_000_000  # bytes that the latest 10,000 removals take
     assert sizes[0] <= 260 * COUNT and sizes[1] <= 0.6 * sizes[0] + removals and sizes[2] <= 0.05 * sizes[0] + removals

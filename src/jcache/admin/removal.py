@@ -195,7 +195,7 @@ def execute(store: Store, plan: Plan, *, xla: bool, dry_run: bool, progress: Pro
     removal = foresee(plan) if dry_run else store.maintenance.execute(plan, progress=progress)
     xla_bytes = (xla_size(store.root) if dry_run else store.maintenance.remove_xla()) if xla else 0
     if not dry_run and len(removal.removed_at) >= _MANY:
-        store.ledger.shrink(())
+        store.ledger.shrink((), sure=4 * len(removal.removed_at) >= len(plan.victims) + len(plan.kept))
     return Removed(
         root=store.root,
         dry_run=dry_run,

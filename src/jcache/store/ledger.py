@@ -268,11 +268,13 @@ class Ledger(LedgerFile):
                 lambda database: database.execute("DELETE FROM snapshots WHERE directory = ?", (_text(directory),))
             )
 
-    def shrink(self, directories: Iterable[str]) -> None:
+    def shrink(self, directories: Iterable[str], *, sure: bool = False) -> None:
         """Give the space of dropped records back if it is more than a quarter of the file; a failure is ignored.
 
         Args:
             directories: directories of the root; snapshots of others, as of a root that was copied, are dropped.
+            sure: whether so many records were dropped that it is worth it in any case: those that stay may lie on
+                pages that are nearly empty, which nobody counts.
         """
         if not self.is_there():
             return
@@ -287,7 +289,7 @@ class Ledger(LedgerFile):
 
         with suppress(LedgerUnavailable):
             self.write(lambda database: database.execute(others, ours))
-            if self.read(is_large):
+            if sure or self.read(is_large):
                 self.compact()
 
 
