@@ -53,6 +53,16 @@ def test_what_is_evicted_is_forgotten(plain: Root) -> None:
     assert {k: v.digest for k, v in Ledger(plain.ledger).known(EXECUTABLES).items()} == {key(1): digest(b"3" * 100)}
 
 
+def test_what_is_evicted_is_noted(plain: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger tells which program evicted an entry, so that the next miss of it can be explained."""
+    monkeypatch.setattr("sys.argv", ["/home/ada/train.py", "--lr", "1"])
+    with bounded(plain, 100) as store:
+        store.put(EXECUTABLES, key(1), b"1" * 100)
+    with bounded(plain, 100) as store:
+        store.put(EXECUTABLES, key(2), b"2" * 100)
+    assert {k: v.remover for k, v in Ledger(plain.ledger).removals(EXECUTABLES).items()} == {key(1): "train.py"}
+
+
 def test_recencies_that_others_move_are_respected(plain: Root) -> None:
     """A hit by another process changes a sidecar and not the directory; the entry is then no victim."""
     for i in range(5):

@@ -68,3 +68,28 @@ def test_a_ledger_that_fails_gives_one_notice(plain: Root, queue: LedgerQueue) -
         queue.add(Known(KIND, key(1)))
         queue.flush()
     assert len(queue.notices) == len(set(queue.notices)) >= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remover"),
+    [
+        (["/usr/bin/jcache", "prune", "--max-size", "1G"], "jcache prune"),
+        (["/x/jcache/__main__.py", "rm", "jit_step"], "jcache rm"),
+        (["train.py", "--token", "secret"], "train.py"),
+        (["/x/torax/__main__.py"], "torax"),
+        (["-c"], "python"),
+        ([""], "python"),
+        ([], "python"),
+        (["/x/\udcff.py"], "\\xff.py"),
+    ],
+)
+def test_what_removed_an_entry_is_the_program_without_its_arguments(
+    plain: Root, queue: LedgerQueue, monkeypatch: pytest.MonkeyPatch, arguments: list[str], remover: str
+) -> None:
+    """The name of the program is kept; of jcache the command as well, and of none an argument."""
+    monkeypatch.setattr("sys.argv", arguments)
+    queue.add(Known(KIND, key(1)))
+    queue.flush()
+    queue.forget(KIND, key(1))
+    queue.flush()
+    assert queue.ledger.removals(KIND)[key(1)].remover == remover

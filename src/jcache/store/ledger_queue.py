@@ -102,9 +102,9 @@ class LedgerQueue:
 
 def _this_program() -> str:
     """Return the name of the program that this process runs, without its arguments; of jcache, with its command."""
-    words = [os.path.basename(sys.argv[0])] if sys.argv and sys.argv[0] else ["python"]
-    if words[0] == "__main__.py":
-        words = [os.path.basename(os.path.dirname(sys.argv[0]))]
-    if words == ["jcache"]:
+    path = sys.argv[0] if sys.argv else ""
+    name = os.path.basename(os.path.dirname(path) if path.endswith("__main__.py") else path)
+    words = ["python" if name in ("", "-c", "-m") else name]
+    if name == "jcache":
         words += [word for word in sys.argv[1:] if word.isalpha()][:1]
-    return " ".join(words)
+    return os.fsencode(" ".join(words)).decode(errors="backslashreplace")  # SQLite refuses lone surrogates

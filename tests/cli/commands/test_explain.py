@@ -10,8 +10,10 @@ from jcache.cli.app import run as run_command
 from jcache.layout import Root
 from jcache.runs.calls import BYPASSED, HIT
 from jcache.runs.record import Argument, ProgramRecord, RunRecord
+from jcache.runs.stored_reports import COUNTS, SECONDS
 from jcache.store.roots import create_root
 from jcache.store.run_records import add_record
+from jcache.store.store import Store
 from tests.helpers.command_line import Jcache
 from tests.helpers.records import process, program, run
 
@@ -119,3 +121,16 @@ def test_of_many_runs_the_latest_are_read_first(
         assert run_command(["explain", what, "--root", str(root.path), "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["run"] == expected
     assert run_command(["explain", "f9", "--root", str(root.path)]) == 1
+
+
+@pytest.mark.parametrize("misses", [0, 2])
+def test_a_last_run_without_a_record_is_told(jcache: Jcache, flagged: Root, misses: int) -> None:
+    """Where the last run was not recorded and missed something, a warning says that an older run is explained."""
+    numbers = dict.fromkeys((*COUNTS, *SECONDS), 0) | {"stored": misses}
+    with Store(flagged) as store:
+        store.ledger.add_run(
+            "20991125T000000Z-abcdef", 2**62, json.dumps({"id": "unrecorded", "reasons": {}, **numbers})
+        )
+    found = jcache("explain", "--root", flagged.path, env=NO_JAX)
+    assert found.code == 0 and found.out.startswith("train.py")
+    assert ("The last run, unrecorded, has no record" in found.err) is bool(misses)

@@ -18,6 +18,7 @@ from jcache.explain.root_evidence import RootEvidence
 from jcache.explain.target import LAST, Target, find_target
 from jcache.layout import Kind, Root
 from jcache.runs.record import record_from
+from jcache.runs.stored_reports import read_reports
 from jcache.store.run_records import read_module, read_records
 from jcache.store.store import Store
 from jcache.text import command
@@ -56,6 +57,8 @@ def explain(
         raise InvalidValue("explain prints one form at a time: choose --json or --diff.")
     with open_store(root) as store:
         history, targets = _found(store, what, other)
+        if what in (None, LAST) and other is None:
+            _warn_unrecorded(store, history)
         with Programs(lambda module: read_module(store.root, module), os.environ) as programs:
             evidence = RootEvidence(store, history.keys)
             if targets[-1].run is None or (len(targets) == 2 and targets[0].key is not None):
@@ -82,6 +85,17 @@ def _found(store: Store, what: str | None, other: str | None) -> tuple[History, 
             raise
     everything = history(None)
     return everything, _targets(store, everything, what, other)
+
+
+def _warn_unrecorded(store: Store, history: History) -> None:
+    """Print a warning if the last run with misses has a report and no record, so that an older one is explained."""
+    texts = store.queue.attempt(store.ledger.runs) or []
+    for last in read_reports(texts[-1:]):
+        if last["stored"] + last["not_stored"] and all(run.id != last["id"] for run in history.runs):
+            output.warning(
+                f"The last run, {last['id']}, has no record (JCACHE_RECORD was off, or the root could not be "
+                "written), so the run before it is explained."
+            )
 
 
 def _targets(store: Store, history: History, what: str | None, other: str | None) -> list[Target]:
