@@ -135,16 +135,18 @@ def module_text(
 
 
 class KnownEvidence:
-    """What a root knows, as values."""
+    """What a root knows, as values: what happened at a time is known of what is asked about later times."""
 
-    def __init__(self, removed: dict[str, str] | None = None, damaged: dict[str, str] | None = None) -> None:
-        self._removed, self._damaged = removed or {}, damaged or {}
+    def __init__(
+        self, removed: dict[str, str] | None = None, damaged: dict[str, str] | None = None, *, at_ns: int = 0
+    ) -> None:
+        self._removed, self._damaged, self._at_ns = removed or {}, damaged or {}, at_ns
 
     def damage(self, key: str, before_ns: int) -> str | None:
-        return self._damaged.get(key)
+        return self._damaged.get(key) if self._at_ns < before_ns else None
 
     def removal(self, key: str, before_ns: int) -> str | None:
-        return self._removed.get(key)
+        return self._removed.get(key) if self._at_ns < before_ns else None
 
     def nearest_entry(self, program: ProgramRecord) -> Change | None:
         return None
