@@ -128,10 +128,11 @@ class _Examiner:
         last = next((seen for seen in reversed(earlier) if seen.program.outcome != BYPASSED), None)
         if last is not None and (found := _not_stored(miss, last)):
             return found
+        after_ns = 0 if last is None else last.run.started_ns  # the entry was there then
         until_ns = self._run.started_ns if last is None else self._next_ns  # this run itself may have found the damage
-        if what := self._evidence.damage(key, until_ns):
+        if what := self._evidence.damage(key, after_ns, until_ns):
             return Finding(miss, Change(Item.DAMAGED, "", "", ""), detail=what)
-        removal = self._evidence.removal(key, self._run.started_ns)
+        removal = self._evidence.removal(key, after_ns, self._run.started_ns)
         if last is None and removal is None:
             return None
         return Finding(miss, Change(Item.EVICTED, "", "", ""), other=last, detail=removal or "")
