@@ -11,6 +11,7 @@ from jcache.formats.digest import digest
 from jcache.layout import Root
 from jcache.store.entry_writer import Outcome
 from jcache.store.ledger import Ledger
+from jcache.store.ledger_removals import removals
 from tests.helpers.entries import NOW, add, key
 from tests.helpers.stores import EXECUTABLES, bounded, pin, shelf
 
@@ -60,7 +61,7 @@ def test_what_is_evicted_is_noted(plain: Root, monkeypatch: pytest.MonkeyPatch) 
         store.put(EXECUTABLES, key(1), b"1" * 100)
     with bounded(plain, 100) as store:
         store.put(EXECUTABLES, key(2), b"2" * 100)
-    assert {k: v.remover for k, v in Ledger(plain.ledger).removals(EXECUTABLES).items()} == {key(1): "train.py"}
+    assert {k: v.remover for k, v in removals(Ledger(plain.ledger), EXECUTABLES).items()} == {key(1): "train.py"}
 
 
 def test_recencies_that_others_move_are_respected(plain: Root) -> None:

@@ -7,6 +7,7 @@ import pytest
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Known, Ledger
 from jcache.store.ledger_queue import LedgerQueue
+from jcache.store.ledger_removals import removals
 from tests.helpers.entries import key
 
 KIND = Kind.EXECUTABLES
@@ -92,4 +93,4 @@ def test_what_removed_an_entry_is_the_program_without_its_arguments(
     queue.flush()
     queue.forget(KIND, key(1))
     queue.flush()
-    assert queue.ledger.removals(KIND)[key(1)].remover == remover
+    assert removals(queue.ledger, KIND)[key(1)].remover == remover
