@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from jcache.explain.baseline import misses_of
+from jcache.explain.baseline import History, misses_of
+from jcache.explain.diagnosis import diagnose
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.runs.record import Argument, ProcessRecord, ProgramRecord, RunRecord, record_from
 from jcache.vocabulary import VOCABULARY, Item
@@ -17,9 +18,11 @@ from tests.helpers.records import (
     JAXLIB,
     OPTIONS,
     PLATFORM,
+    SECOND,
     TOPOLOGY,
     USUAL,
     KnownEvidence,
+    TextPrograms,
     argument,
     explained,
     module_text,
@@ -195,9 +198,27 @@ def test_a_key_that_was_seen_before_was_lost(
     assert (cause.item, cause.misses, cause.reason) == (item, 1, reason)
 
 
+@pytest.mark.parametrize(
+    ("at", "items"),
+    [
+        (1.5, [Item.FIRST_TIME, Item.DAMAGED, Item.EVICTED]),
+        (2.5, [Item.FIRST_TIME, Item.DAMAGED, Item.DAMAGED]),
+        (3.5, [Item.FIRST_TIME, Item.EVICTED, Item.DAMAGED]),
+    ],
+)
+def test_damage_that_a_run_finds_itself_explains_its_miss(at: float, items: list[Item]) -> None:
+    """Damage explains misses of runs that began later, and of the run that was under way, but of no other one."""
+    step = program("step")
+    evidence = KnownEvidence(damaged={step.key or "": "its digest"}, at_ns=run(0).started_ns + int(at * SECOND))
+    runs = [run(number, process(step)) for number in (1, 2, 3)]
+    history = History(runs)
+    found = [diagnose(history, one, TextPrograms(), evidence).causes[0].item for one in runs]
+    assert found == items
+
+
 def test_a_removed_entry_that_no_run_has_recorded_was_evicted() -> None:
     """What the ledger knows of a removed entry suffices."""
-    found = explained(run(1, process(program("step"))), evidence=KnownEvidence({program("step").key or "": REMOVED}))
+    found = explained(run(9, process(program("step"))), evidence=KnownEvidence({program("step").key or "": REMOVED}))
     assert [(cause.item, cause.reason) for cause in found.causes] == [(Item.EVICTED, REMOVED)]
 
 

@@ -35,9 +35,10 @@ def test_a_removal_is_told_with_its_age_and_the_program(root: Root, monkeypatch:
         later = clock.now_ns() + 3 * 3600 * NANOSECONDS
         monkeypatch.setattr(clock, "now_ns", lambda: later)
         evidence = RootEvidence(store, ())
-        assert evidence.removal(key(1), later) == "removed 3h ago by jcache prune"
-        assert evidence.removal(key(2), later) is evidence.damage(key(1), later) is None
-        assert evidence.removal(key(1), later - 4 * 3600 * NANOSECONDS) is None
+        assert evidence.removal(key(1), 0, later) == "removed 3h ago by jcache prune"
+        assert evidence.removal(key(2), 0, later) is evidence.damage(key(1), 0, later) is None
+        assert evidence.removal(key(1), later, later + 1) is None
+        assert evidence.removal(key(1), 0, later - 4 * 3600 * NANOSECONDS) is None
 
 
 def test_an_entry_in_quarantine_was_damaged(root: Root) -> None:
@@ -45,8 +46,8 @@ def test_an_entry_in_quarantine_was_damaged(root: Root) -> None:
     one = finding(root)
     Quarantine(root).take(one, clock.now_ns())
     with Store(root) as store:
-        told = RootEvidence(store, ()).damage(one.key or "", clock.now_ns())
-        assert RootEvidence(store, ()).damage(one.key or "", 1) is None
+        told = RootEvidence(store, ()).damage(one.key or "", 0, clock.now_ns())
+        assert RootEvidence(store, ()).damage(one.key or "", 0, 1) is None
     assert told is not None and str(one.damage) in told and "taken out 0s ago" in told
 
 

@@ -135,16 +135,18 @@ def module_text(
 
 
 class KnownEvidence:
-    """What a root knows, as values."""
+    """What a root knows, as values, of what happened at a time; it is soon after the first run if none is given."""
 
-    def __init__(self, removed: dict[str, str] | None = None, damaged: dict[str, str] | None = None) -> None:
-        self._removed, self._damaged = removed or {}, damaged or {}
+    def __init__(
+        self, removed: dict[str, str] | None = None, damaged: dict[str, str] | None = None, *, at_ns: int | None = None
+    ) -> None:
+        self._removed, self._damaged, self._at_ns = removed or {}, damaged or {}, at_ns or START + 1 + SECOND
 
-    def damage(self, key: str, before_ns: int) -> str | None:
-        return self._damaged.get(key)
+    def damage(self, key: str, after_ns: int, before_ns: int) -> str | None:
+        return self._damaged.get(key) if after_ns < self._at_ns < before_ns else None
 
-    def removal(self, key: str, before_ns: int) -> str | None:
-        return self._removed.get(key)
+    def removal(self, key: str, after_ns: int, before_ns: int) -> str | None:
+        return self._removed.get(key) if after_ns < self._at_ns < before_ns else None
 
     def nearest_entry(self, program: ProgramRecord) -> Change | None:
         return None

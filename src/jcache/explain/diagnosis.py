@@ -24,6 +24,7 @@ from jcache.vocabulary import VOCABULARY, Item, bypass_resolution, not_stored_re
 
 _DAMAGED: Final = "the entry was damaged"
 _UNREADABLE: Final = "the cache could not be read"
+_FOREVER_NS: Final = 1 << 63
 _BY_OTHERS: Final = ("only process 0 writes", "another process of the job", "an entry with this key was there already")
 
 
@@ -96,6 +97,8 @@ class _Examiner:
         self._pairing = pairing
         self._before: dict[str, Seen] = {}  # the programs of this run that came before, by key
         self._churning = Churn(history, run, programs)
+        later = (one.started_ns for one in history.runs if one.started_ns > run.started_ns)
+        self._next_ns = min(later, default=_FOREVER_NS)  # when the next run began
 
     def examine(self, miss: Seen, position: int) -> Finding:
         """Return the cause of a miss; the misses come in their order."""
@@ -125,9 +128,11 @@ class _Examiner:
         last = next((seen for seen in reversed(earlier) if seen.program.outcome != BYPASSED), None)
         if last is not None and (found := _not_stored(miss, last)):
             return found
-        if what := self._evidence.damage(key, self._run.started_ns):
+        after_ns = 0 if last is None else last.run.started_ns  # the entry was there then
+        until_ns = self._run.started_ns if last is None else self._next_ns  # this run itself may have found the damage
+        if what := self._evidence.damage(key, after_ns, until_ns):
             return Finding(miss, Change(Item.DAMAGED, "", "", ""), detail=what)
-        removal = self._evidence.removal(key, self._run.started_ns)
+        removal = self._evidence.removal(key, after_ns, self._run.started_ns)
         if last is None and removal is None:
             return None
         return Finding(miss, Change(Item.EVICTED, "", "", ""), other=last, detail=removal or "")

@@ -45,17 +45,17 @@ class RootEvidence:
         self._inspected: dict[str, Inspection | None] = {}
         self._recorded = frozenset(map(storable, recorded))
 
-    def damage(self, key: str, before_ns: int) -> str | None:
-        """Return what was wrong with an entry that was quarantined before a time; None if none was."""
+    def damage(self, key: str, after_ns: int, before_ns: int) -> str | None:
+        """Return what was wrong with an entry that was quarantined between two times; None if none was."""
         record = self._quarantined.get(storable(key))
-        if record is None or record.quarantined_ns >= before_ns:
+        if record is None or not after_ns < record.quarantined_ns < before_ns:
             return None
         return f"it was damaged ({record.damage}) and taken out {self._ago(record.quarantined_ns)}"
 
-    def removal(self, key: str, before_ns: int) -> str | None:
-        """Return when and by what an entry was removed before a time; None if that is not known."""
+    def removal(self, key: str, after_ns: int, before_ns: int) -> str | None:
+        """Return when and by what an entry was removed between two times; None if that is not known."""
         removal = self._removals.get(storable(key))
-        if removal is None or removal.removed_ns >= before_ns:
+        if removal is None or not after_ns < removal.removed_ns < before_ns:
             return None
         return f"removed {format_age(clock.now_ns() - removal.removed_ns)} ago by {removal.remover}"
 
