@@ -4,6 +4,7 @@ pytest tests/proofs/test_explained.py -m full --full
 """
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from jcache.runs.record import record_from
+from jcache.store.roots import create_root
+from jcache.store.run_records import read_records
 from jcache.vocabulary import Item
 from tests.helpers.command_line import call
 
@@ -36,10 +40,12 @@ SHORT = '{"numerics": {"t_final": 0.2}}'
 OTHER_GRID = '{"numerics": {"t_final": 0.2}, "geometry": {"geometry_type": "circular", "n_rho": 30}}'
 
 
-def run(root: Path, script: str, *arguments: str, environment: Mapping[str, str]) -> None:
+def run(root: Path, script: str, *arguments: str, environment: Mapping[str, str], start: tuple[str, ...] = ()) -> str:
+    """Run a program under `jcache run`; return what it wrote to stderr."""
     words = [sys.executable, "-m", "jcache", "run", "--quiet", "--root", str(root), "--", sys.executable]
-    done = call([*words, str(PROGRAMS / script), *arguments], env=environment)
+    done = call([*words, *start, str(PROGRAMS / script), *arguments], env=environment)
     assert done.code == 0, done.err
+    return done.err
 
 
 def the_cause(root: Path) -> Item:
@@ -91,6 +97,41 @@ def test_the_hash_seed_of_a_program_that_iterates_a_set_is_the_one_cause(
     for seed in ("1", "2"):
         run(tmp_path, "explained_libraries.py", library, "set", environment={"PYTHONHASHSEED": seed})
     assert the_cause(tmp_path) is Item.HASH_SEED
+
+
+WITH_LOG = """
+import logging, runpy, sys
+logging.basicConfig(format="LOG %(message)s", force=True)
+for name in ("cache_key", "compiler"):
+    logging.getLogger("jax._src." + name).setLevel(logging.DEBUG)
+sys.argv[:] = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+HASH = re.compile(r"LOG get_cache_key hash of serialized (.+): ([0-9a-f]{64})$", re.MULTILINE)
+TOLD = {
+    "hit": re.compile(r"LOG Persistent compilation cache hit for '(.+)' with key '(.+)'$", re.MULTILINE),
+    "stored": re.compile(r"LOG PERSISTENT COMPILATION CACHE MISS for '(.+)' with key '(.+)'$", re.MULTILINE),
+}
+
+
+@pytest.mark.parametrize("library", [*LIBRARIES, "torax"])
+def test_outcomes_and_parts_are_those_of_jaxs_log(tmp_path: Path, library: str, full: bool) -> None:
+    """Every hit, miss and hash of a part in JAX's DEBUG log is in the record, and nothing else is; cold and warm."""
+    if not full and library != "flax":
+        pytest.skip("in the full form only")
+    pytest.importorskip(library)
+    script = ("torax_basic.py", SHORT) if library == "torax" else ("explained_libraries.py", library)
+    root = create_root(tmp_path / "root")
+    for outcome in TOLD:
+        log = run(root.path, *script, environment=SEED, start=("-c", WITH_LOG))
+        record = record_from(read_records(root)[-1])
+        assert record is not None
+        programs = [program for process in record.processes for program in process.programs]
+        for expected, pattern in TOLD.items():
+            told = sorted((one.name, one.key) for one in programs if one.outcome == expected)
+            assert sorted(set(pattern.findall(log))) == sorted(set(told)), (outcome, expected)
+        hashes = {pair for program in programs for pair in program.parts.items()}
+        assert hashes == set(HASH.findall(log))
 
 
 @pytest.mark.parametrize("change", TORAX)
