@@ -7,10 +7,11 @@ from jcache.vocabulary import RANK, VOCABULARY, Item, bypass_resolution, not_sto
 
 @pytest.mark.parametrize("item", Item)
 def test_each_cause_has_its_words(item: Item) -> None:
-    """Reason and resolution are there, name nothing but the name and the command, and end without a full stop."""
+    """Reason and resolution are there, name nothing but what changed and a command, and end without a full stop."""
     words = VOCABULARY[item]
     for text in words:
-        shown = text.format_map({"name": "batch", "command": "python train.py"})
+        about = {"name": "batch", "command": "python train.py", "environment": "JAX_ENABLE_X64=1 ", "root": " --root r"}
+        shown = text.format_map(about)
         assert shown and shown[-1] != "." and "{" not in shown and shown[0].isprintable()
 
 

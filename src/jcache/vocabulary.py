@@ -50,28 +50,28 @@ class Words(NamedTuple):
 
     Attributes:
         reason: why it led to a miss; a sentence without its full stop.
-        resolution: what to do about it; ``{command}`` stands for the command of the run, ``{name}`` for the name of
-            what changed.
+        resolution: what to do about it; ``{command}`` stands for the command of the run, ``{environment}`` for the
+            variables before it, ``{root}`` for the option ``--root``, ``{name}`` for the name of what changed.
     """
 
     reason: str
     resolution: str
 
 
-_FILL: Final = "fill the cache once: jcache warm -- {command}"
+_FILL: Final = "fill the cache once: {environment}jcache warm{root} -- {command}"
 VOCABULARY: Final = {
     Item.BYPASSED: Words("JAX compiles it without a look-up", "turn the cache on for it, or accept the compilation"),
-    Item.DAMAGED: Words("the entry was damaged, so it was compiled again", "look for more damage: jcache verify"),
+    Item.DAMAGED: Words("the entry was damaged, so it was compiled again", "look for more damage: jcache verify{root}"),
     Item.UNREADABLE: Words(
-        "the entry could not be read", "see who owns the directory and whether the disk is whole: jcache verify"
+        "the entry could not be read", "see who owns the directory and whether the disk is whole: jcache verify{root}"
     ),
     Item.EVICTED: Words(
         "the entry was there in an earlier run, and has been removed since",
-        "raise the bound or pin what must stay: jcache config, jcache pin",
+        "raise the bound or pin what must stay: jcache config{root}, jcache pin{root}",
     ),
     Item.MEANWHILE: Words(
         "another thread or process has stored it meanwhile",
-        "start one process first, or fill the cache once: jcache warm -- {command}",
+        "start one process first, or fill the cache once: {environment}jcache warm{root} -- {command}",
     ),
     Item.NOT_STORED: Words("it was compiled before, and could not be stored", "have it stored: jcache run stores all"),
     Item.FIRST_TIME: Words("nothing of this name was there", _FILL),
@@ -81,7 +81,7 @@ VOCABULARY: Final = {
     Item.DEVICES: Words("the devices are part of every key", f"run on the same devices, or {_FILL}"),
     Item.CPU: Words(
         "the machine's CPU features or its topology are part of every key",
-        "have a cache for each kind of machine, or fill it there: jcache warm -- {command}",
+        "have a cache for each kind of machine, or fill it there: {environment}jcache warm{root} -- {command}",
     ),
     Item.CACHE_PATH: Words(
         "this JAX has the path of the cache directory in its keys",
@@ -92,7 +92,7 @@ VOCABULARY: Final = {
     Item.KEY_PART: Words("this part of JAX's key changed", f"keep it the same in all runs, or {_FILL}"),
     Item.STATIC: Words(
         "each value of a static argument is a program of its own",
-        "pass it as an array if it varies, or warm all values: jcache warm -- {command}",
+        "pass it as an array if it varies, or warm all values: {environment}jcache warm{root} -- {command}",
     ),
     Item.STRUCTURE: Words("other arguments make another program", "pass the same pytree in all runs"),
     Item.DTYPE: Words("each dtype is a program of its own", "convert the argument before the call: x.astype(…)"),
@@ -120,6 +120,7 @@ VOCABULARY: Final = {
     Item.PROGRAM: Words("the code of the function changed", "nothing to do if the change is meant"),
     Item.UNKNOWN: Words("the record does not tell what changed", "run it again with JCACHE_RECORD=modules"),
 }
+KEEP_PINNED: Final = "pin what must stay: jcache pin{root}"  # for what somebody has removed by hand
 RANK: Final = {item: number for number, item in enumerate(Item)}
 
 _NOT_STORED_RESOLUTIONS: Final = {  # by the beginning of the reason

@@ -51,3 +51,11 @@ def test_a_key_alone_is_compared_with_the_latest_entry_of_its_name(store: Store)
     found = compared(store, key(1), None)
     assert (found.baseline, found.is_recorded) == (key(2), False)
     assert compared(store, key(1, "jit_other"), None).baseline is None
+
+
+def test_keys_of_two_functions_are_told_apart(store: Store) -> None:
+    """Keys of different functions have that as their difference, and it reads from the second to the first."""
+    found = compared(store, key(1, "jit_step"), key(2, "jit_loss"))
+    (change,) = found.changes
+    assert (change.item, change.baseline, change.current) == (Item.PROGRAM, "jit_loss", "jit_step")
+    assert "two different functions" in change.note

@@ -321,3 +321,55 @@ def test_causes_add_up(made: tuple[list[RunRecord], set[str]]) -> None:
     )
     for one in runs:
         assert record_from(json.loads(json.dumps(one.to_json()))) == one
+
+
+X64 = {"jax_enable_x64": "True", "jax_default_matmul_precision": "None"}
+
+
+@pytest.mark.parametrize("changed", ["shape", "static", "code"])
+def test_an_option_of_the_run_before_is_no_cause_where_an_older_run_differs_in_less(changed: str) -> None:
+    """After one run with another option of JAX, a later change is compared with the runs before that one."""
+    changes: dict[str, dict[str, Any]] = {
+        "shape": {"arguments": argument(type="f32[48,128]")},
+        "static": {"static": {"n": "3"}},
+        "code": {},
+    }
+    usual: dict[str, Any] = {"static": {"n": "2"}}
+    first = run(1, process(program(**usual)))
+    with_x64 = run(2, process(program(module="x64", **usual), options=(X64,)))
+    last = run(3, process(program(module=changed, **(usual | changes[changed]))))
+    (cause,) = explained(first, with_x64, last).causes
+    assert cause.item is {"shape": Item.SHAPE, "static": Item.STATIC, "code": Item.PROGRAM}[changed]
+
+
+def test_many_sizes_of_an_argument_are_one_cause() -> None:
+    """A loop over sizes is one cause with a miss for each."""
+    sizes = [program(module=f"m{size}", arguments=argument(type=f"f32[{size}]")) for size in range(3, 9)]
+    (cause,) = explained(run(1, process(sizes[0])), run(2, process(*sizes[1:]))).causes
+    assert (cause.item, cause.misses) == (Item.SHAPE, 5)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("train.py", "--lr", "1"), "jcache warm --root r -- python train.py --lr 1"),
+        (("-m", "train"), "jcache warm --root r -- python -m train"),
+        (("python3", "train.py"), "jcache warm --root r -- python3 train.py"),
+    ],
+)
+def test_a_suggested_command_can_be_run(command: tuple[str, ...], words: str) -> None:
+    """It names the root, the interpreter where the program did not know it, and variables that have changed."""
+    flagged = process(program(flags=FAST_MATH), flags=FAST_MATH)
+    runs = run(1, process(program()), command=command), run(2, flagged, command=command)
+    (cause,) = explained(*runs, root="r").causes
+    assert cause.resolution.endswith(f"XLA_FLAGS={FAST_MATH} {words}")
+
+
+@pytest.mark.parametrize("remover", ["jcache rm", "jcache clear", "jcache prune", "train.py"])
+def test_what_was_removed_by_hand_needs_no_larger_bound(remover: str) -> None:
+    """After `jcache rm` or `clear` a pin is what keeps an entry, and not a larger bound."""
+    one = program()
+    evidence = KnownEvidence(removed={one.key or "": f"removed 3h ago by {remover}"})
+    (cause,) = explained(run(1, process(one)), run(2, process(one)), evidence=evidence).causes
+    assert cause.item is Item.EVICTED
+    assert ("bound" in cause.resolution) == (remover not in ("jcache rm", "jcache clear"))

@@ -43,3 +43,15 @@ def test_what_stands_for_nothing_or_for_several_is_refused(text: str, words: str
     """The sentence says for how many things a text stands, or what was meant."""
     with pytest.raises(UnknownKey, match=words):
         found(text)
+
+
+def test_a_function_may_be_written_as_keys_have_it() -> None:
+    """`jit_step`, as `jcache ls` prints it, is the function `step`."""
+    history = History([run(1, process(program("step"), program("step", "other")))])
+    assert find_target(history, "jit_step", (), "r").function == "step"
+
+
+def test_without_runs_the_next_command_records_one() -> None:
+    """Where no run is recorded, the message says how to record one."""
+    with pytest.raises(UnknownKey, match="no run is recorded: `jcache run --root r -- CMD` records one"):
+        find_target(History([]), "step", (), "r")

@@ -10,6 +10,7 @@ from typing import Final
 
 from jcache.explain import parts
 from jcache.explain.change import Seen
+from jcache.explain.options import differ_in_jax_options
 from jcache.explain.programs import Programs
 from jcache.layout import name_of
 from jcache.runs.calls import BYPASSED, HIT
@@ -168,10 +169,10 @@ class Pairing:
         if chosen is None:
             return self._elsewhere(miss, position) or self._renamed(miss)
         self._used.add(chosen[0])
-        if self._is_strict or (weight := _weight(miss.program, chosen[1].program)) == 1:
+        if self._is_strict or (weight := _weight(miss, chosen[1])) == 1:
             return chosen[1]
         nearer = self._elsewhere(miss, position)
-        return nearer if nearer and _weight(miss.program, nearer.program) < weight else chosen[1]
+        return nearer if nearer and _weight(miss, nearer) < weight else chosen[1]
 
     def _elsewhere(self, miss: Seen, position: int) -> Seen | None:
         """Return the nearest program of the name in all earlier runs, the latest of those that are as near."""
@@ -217,7 +218,7 @@ def _nearest(
         ours, theirs = miss.program, seen.program
         return (
             ours.source != theirs.source,
-            _weight(ours, theirs),
+            _weight(miss, seen),
             sum(a != b for a, b in zip(ours.arguments, theirs.arguments, strict=False)),
             len(ours.arguments) != len(theirs.arguments),
             miss.process.rank != seen.process.rank,
@@ -230,13 +231,21 @@ def _nearest(
     return min(candidates, key=distance, default=None)
 
 
-def _weight(ours: ProgramRecord, theirs: ProgramRecord) -> int:
+def _weight(current: Seen, baseline: Seen) -> int:
     """Return in how many ways two programs differ."""
+    ours, theirs = current.program, baseline.program
     differing = parts.differing(ours, theirs)
+    has_other_options = COMPUTATION in differing and differ_in_jax_options(current, baseline)
     if parts.FLAGS in differing:
         differing -= {parts.OPTIONS}  # they follow from the flags
     is_unknown = ours.parts.keys() != theirs.parts.keys()
-    return len(differing) + 9 * is_unknown + (ours.arguments != theirs.arguments) + (ours.static != theirs.static)
+    return (
+        len(differing)
+        + 9 * is_unknown
+        + has_other_options
+        + (ours.arguments != theirs.arguments)
+        + (ours.static != theirs.static)
+    )
 
 
 def misses_of(run: RunRecord) -> list[tuple[int, Seen]]:

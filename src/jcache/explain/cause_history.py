@@ -35,7 +35,8 @@ class CauseUsage(NamedTuple):
     @property
     def title(self) -> str:
         """The cause in words, such as ``shape of batch``."""
-        return f"{self.item} of {self.name}" if self.name else str(self.item)
+        between = " " if self.item in (Item.STATIC, Item.JAX_OPTION, Item.COMPILE_OPTION, Item.KEY_PART) else " of "
+        return f"{self.item}{between}{self.name}" if self.name else str(self.item)
 
     def to_json(self) -> dict[str, Any]:
         """Return the cause as data for ``json.dumps``."""

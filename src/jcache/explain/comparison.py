@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jcache.explain.baseline import History, seconds_of
 from jcache.explain.change import Change, Seen
 from jcache.explain.compare import changes
 from jcache.explain.programs import Programs
 from jcache.explain.root_evidence import RootEvidence
+from jcache.layout import name_of
 from jcache.runs.record import COMPUTATION
-from jcache.vocabulary import VOCABULARY
+from jcache.vocabulary import VOCABULARY, Item
+
+_TWO_FUNCTIONS: Final = "these are keys of two different functions"
+_UNKNOWN_RUN: Final = {"command": "CMD", "environment": "", "root": ""}
 
 
 class Comparison(NamedTuple):
@@ -60,7 +64,7 @@ class _ChangeWords(NamedTuple):
 
 def words_of(change: Change) -> _ChangeWords:
     """Return what the vocabulary says about a change."""
-    words, about = VOCABULARY[change.item], {"name": change.name or "this", "command": "CMD"}
+    words, about = VOCABULARY[change.item], {"name": change.name or "this", **_UNKNOWN_RUN}
     return _ChangeWords(change.note or words.reason.format_map(about), words.resolution.format_map(about))
 
 
@@ -81,6 +85,9 @@ def compare_keys(
         baseline = min(others, key=lambda key: len(others[key]), default=None)
     if baseline is None:
         return Comparison(current, None, is_recorded=False, changes=())
+    if name_of(current) != name_of(baseline):
+        other = Change(Item.PROGRAM, "", name_of(current), name_of(baseline), note=_TWO_FUNCTIONS)
+        return Comparison(current, baseline, is_recorded=False, changes=(other,))
     ours, theirs = (_with_parts(history, key) for key in (current, baseline))
     if ours is None or theirs is None or current == baseline:
         found = [] if current == baseline else evidence.compared(current, baseline)

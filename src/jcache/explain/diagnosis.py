@@ -5,6 +5,7 @@ The order is: bypassed, damaged, evicted since, could not be stored, seen for th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,11 +21,12 @@ from jcache.explain.trends import trend
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED
 from jcache.runs.record import ProgramRecord, RunRecord
 from jcache.text import quoted, shown
-from jcache.vocabulary import VOCABULARY, Item, bypass_resolution, not_stored_resolution
+from jcache.vocabulary import KEEP_PINNED, VOCABULARY, Item, bypass_resolution, not_stored_resolution
 
 _DAMAGED: Final = "the entry was damaged"
 _UNREADABLE: Final = "the cache could not be read"
 _FOREVER_NS: Final = 1 << 63
+_BY_HAND: Final = ("by jcache rm", "by jcache clear")
 _BY_OTHERS: Final = ("only process 0 writes", "another process of the job", "an entry with this key was there already")
 
 
@@ -37,6 +39,7 @@ def diagnose(
     baseline: RunRecord | None = None,
     function: str | None = None,
     key: str | None = None,
+    root: str | None = None,
 ) -> Diagnosis:
     """Return why the programs of a run missed.
 
@@ -48,6 +51,7 @@ def diagnose(
         baseline: the run to compare with; None for the one that `History.previous` chooses.
         function: only programs of this function; None for all.
         key: only programs of this key; None for all.
+        root: the value of ``--root`` for commands that are suggested; None for the default root.
     """
     is_strict = baseline is not None
     baseline = history.previous(run) if baseline is None else baseline
@@ -60,7 +64,7 @@ def diagnose(
 
     wanted = [seen.program for seen in seen_in(run) if is_wanted(seen.program)]
     causes = [
-        _cause(first_of(alike), some, history, run)
+        _cause(first_of(alike), some, history, run, root)
         for alike in with_consequences(group(findings))
         if (some := [found for found in alike if is_wanted(found.miss.program)])
     ]
@@ -166,7 +170,7 @@ def _not_stored(miss: Seen, last: Seen) -> Finding | None:
     return Finding(miss, Change(Item.NOT_STORED, "", "", ""), other=last, detail=reason)
 
 
-def _cause(first: Finding, alike: Sequence[Finding], history: History, run: RunRecord) -> Cause:
+def _cause(first: Finding, alike: Sequence[Finding], history: History, run: RunRecord, root: str | None) -> Cause:
     """Return the cause of findings that are alike, or of some of them; the first one, of all, names it."""
     dearest = sorted(alike, key=lambda found: -seconds_of(found.miss.program))
     change = first.change
@@ -174,7 +178,14 @@ def _cause(first: Finding, alike: Sequence[Finding], history: History, run: RunR
     detail = first.detail or change.note or trend(history, run, first.miss, change)
     words = VOCABULARY[change.item]
     resolution = not_stored_resolution(detail) if change.item is Item.NOT_STORED else words.resolution
-    about = {"name": change.name or "this", "command": " ".join(map(quoted, run.command)) or "CMD"}
+    if change.item is Item.EVICTED and detail.endswith(_BY_HAND):
+        resolution = KEEP_PINNED
+    about = {
+        "name": change.name or "this",
+        "command": " ".join(map(quoted, _to_start(run.command))) or "CMD",
+        "environment": _variables(shown_first),
+        "root": "" if root is None else f" --root {quoted(root)}",
+    }
     return Cause(
         item=change.item,
         name=change.name,
@@ -190,6 +201,21 @@ def _cause(first: Finding, alike: Sequence[Finding], history: History, run: RunR
         programs=tuple(found.miss for found in dearest),
         compared=shown_first.other,
     )
+
+
+def _to_start(command: Sequence[str]) -> Sequence[str]:
+    """Return a command that can be started: a program that calls `jcache.enable()` does not know its interpreter."""
+    is_code = command[:1] and (command[0] in ("-c", "-m") or command[0].endswith(".py"))
+    return ["python", *command] if is_code and not os.access(command[0], os.X_OK) else command
+
+
+def _variables(found: Finding) -> str:
+    """Return the variables of a miss that the program that it is compared with did not have, for a shell."""
+    if found.other is None:
+        return ""
+    ours, theirs = found.miss.process.variables, found.other.process.variables
+    changed = [f"{name}={quoted(value)} " for name, value in sorted(ours.items()) if theirs.get(name) != value]
+    return "".join(changed)
 
 
 def _bypasses(programs: Sequence[ProgramRecord]) -> tuple[Bypass, ...]:

@@ -67,7 +67,8 @@ def _signs(found: Finding) -> list[Hashable]:
     if change.item in _BY_FUNCTION:
         return [(change.item, identity(found.miss.program)), *sorted(change.pairs)]
     if change.item in _BY_PAIRS and change.pairs:
-        return [*sorted(change.pairs)]
+        of_argument = [(change.item, identity(found.miss.program), change.name)] if change.item is Item.SHAPE else []
+        return [*of_argument, *sorted(change.pairs)]
     if change.item is Item.CONSTANT:  # of any type
         return [(change.item, *(value.partition(" : ")[0] for value in (change.current, change.baseline)))]
     own = (change.item, change.name, change.current, change.baseline)

@@ -104,6 +104,12 @@ def jax_option_changes(
     ]
 
 
+def differ_in_jax_options(current: Seen, baseline: Seen) -> bool:
+    """Return whether options of JAX that can change programs differ between the runs of two programs."""
+    ours, theirs = _options_of(current), _options_of(baseline)
+    return any(ours.get(name) != theirs.get(name) and not _HARMLESS.fullmatch(name) for name in {*ours, *theirs})
+
+
 def _options_of(seen: Seen) -> Mapping[str, str]:
     number = seen.program.options
     options = seen.process.options

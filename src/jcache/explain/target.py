@@ -47,15 +47,19 @@ def find_target(history: History, text: str, entries: Iterable[str], root: objec
     runs = [run for run in history.runs if text and (run.id.startswith(text) or short_id(run.id) == text)]
     if len(runs) == 1:
         return Target(runs[0])
-    if not runs and text in history.functions():
-        return Target(_run_with_miss(history, function=text), function=text)
+    names = history.functions()
+    function = text if text in names else text.removeprefix("jit_")  # as keys and `jcache ls` have it
+    if not runs and function in names:
+        return Target(_run_with_miss(history, function=function), function=function)
     keys = [] if runs else sorted(KeyFinder({*history.keys, *entries}).answering(text))
     if len(keys) == 1:
         return Target(_run_with_miss(history, key=keys[0]), key=keys[0])
     if runs or keys:
         what = "runs" if runs else "keys"
         raise UnknownKey(f"'{text}' stands for {len(runs or keys):,} {what}; give more of the {what[:-1]}.")
-    near = did_you_mean(nearest(text, sorted(history.functions())))
+    if not history.runs:
+        raise UnknownKey(f"'{text}' is no key, and no run is recorded: `{command('run', root, '-- CMD')}` records one.")
+    near = did_you_mean(nearest(text, sorted(names)))
     stats = command("stats", root)
     raise UnknownKey(f"'{text}' is no recorded run or function and no key{near or '.'} `{stats}` lists the runs.")
 

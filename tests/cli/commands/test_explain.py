@@ -89,7 +89,7 @@ def test_a_module_that_jax_cannot_read_is_told_in_a_sentence(jcache: Jcache, roo
         (["nothing"], 1, "no recorded run or function"),
         (["stepp"], 1, "did you mean 'step'"),
         (["2026"], 1, "stands for 3 runs"),
-        (["jit_step"], 1, "stands for 2 keys"),
+        (["jit_st"], 1, "stands for 2 keys"),
         (["--json", "--diff"], 2, "one form at a time"),
         (["step", "init"], 2, "two runs or two keys"),
         (["last", "jit_init-"], 1, "stands for 2 keys"),

@@ -52,7 +52,7 @@ def test_without_records(jcache: Jcache, tmp_path: Path) -> None:
     """A root without runs has no causes, and other forms are refused."""
     root = create_root(tmp_path / "empty")
     done = jcache("stats", "--root", root.path, "--by", "cause")
-    assert done.code == 0 and done.out == "0 misses in 0 runs with a record took 0.00 s\n"
+    assert done.code == 0 and done.out == "" and "No runs recorded yet: `jcache run" in done.err
     refused = jcache("stats", "--root", root.path, "--by", "cause", "--plot")
     assert refused.code == 2 and "stats --by cause prints a table or --json" in refused.err
 

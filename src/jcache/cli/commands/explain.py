@@ -64,7 +64,9 @@ def explain(
             if targets[-1].run is None or (len(targets) == 2 and targets[0].key is not None):
                 _entries(store.root, history, targets, programs, evidence, json=json, diff=diff)
             else:
-                _run(store.root, history, targets, programs, evidence, json=json, diff=diff, verbose=verbose)
+                _run(
+                    store.root, history, targets, programs, evidence, given=root, json=json, diff=diff, verbose=verbose
+                )
     return 0
 
 
@@ -120,16 +122,24 @@ def _run(
     programs: Programs,
     evidence: RootEvidence,
     *,
+    given: str | None,
     json: bool,
     diff: bool,
     verbose: bool,
 ) -> None:
-    """Explain the misses of a run, all or some of them."""
+    """Explain the misses of a run, all or some of them; ``given`` is the value of ``--root``."""
     target = targets[-1]
     assert target.run is not None  # noqa: S101  `explain` has made sure
     baseline = targets[0].run if len(targets) == 2 else None
     found = diagnose(
-        history, target.run, programs, evidence, baseline=baseline, function=target.function, key=target.key
+        history,
+        target.run,
+        programs,
+        evidence,
+        baseline=baseline,
+        function=target.function,
+        key=target.key,
+        root=given,
     )
     ranks = agreements(history, target.run, programs) if target == Target(target.run) else []
     if json:
@@ -156,7 +166,7 @@ def _entries(
 ) -> None:
     """Explain an entry that no run has recorded, or the difference of two keys."""
     keys = [target.key or "" for target in targets]
-    found: Comparison = compare_keys(history, keys[0], keys[1] if len(keys) == 2 else None, programs, evidence)
+    found: Comparison = compare_keys(history, keys[-1], keys[0] if len(keys) == 2 else None, programs, evidence)
     if json:
         output.as_json({"root": str(root.path)} | found.to_json())
         return

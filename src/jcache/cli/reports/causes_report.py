@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from jcache.units import format_seconds
 
 
 def find_causes(store: Store, reports: Sequence[Mapping[str, Any]]) -> tuple[list[CauseUsage], int]:
-    """Return why runs missed, and how many of them have a record. Programs are compared without JAX.
+    """Return why runs missed, and how many of them have a record.
 
     Args:
         store: store of the root.
@@ -27,7 +28,7 @@ def find_causes(store: Store, reports: Sequence[Mapping[str, Any]]) -> tuple[lis
     """
     history = History(record for data in read_records(store.root) if (record := record_from(data)) is not None)
     wanted = {report["id"] for report in reports}
-    with Programs(lambda module: read_module(store.root, module), None) as programs:
+    with Programs(lambda module: read_module(store.root, module), os.environ) as programs:
         causes = causes_of(history, wanted, programs, RootEvidence(store, history.keys))
     return causes, sum(run.id in wanted for run in history.runs)
 
@@ -42,6 +43,9 @@ def render_causes(store: Store, causes: Sequence[CauseUsage], recorded: int, run
         runs: the number of all runs.
         count: number of lines of the table.
     """
+    if not runs:
+        output.message(f"No runs recorded yet: `{command('run', store.root.path, '-- CMD')}` records one.")
+        return
     if causes:
         columns = [("cause", "fold"), ("misses", "right"), ("seconds", "right"), ("runs", "right"), ("last", "left")]
         rows = [

@@ -25,7 +25,7 @@ from jcache.vocabulary import Item
 _WIDTH_OF_FILES: Final = 100  # where stdout is no terminal
 _MOST_CAUSES: Final = 10
 _MOST_FUNCTIONS: Final = 4
-_LONGEST_VALUE: Final = 200
+_LONGEST_VALUE: Final = 80
 _INDENT: Final = "     "
 _OF_ALL: Final = frozenset(
     {Item.XLA_FLAGS, Item.VERSION, Item.PLATFORM, Item.DEVICES, Item.CPU, Item.CACHE_PATH, Item.COMPILE_OPTION}

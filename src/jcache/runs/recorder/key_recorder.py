@@ -40,7 +40,7 @@ _CHUNK = 1500  # characters, less than the recorder cuts a text to
 _MAY_BE_SECRET = ("key", "token", "secret", "passw", "credential")
 _UNIMPORTANT = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})  # differ from shell to shell
 _PATHS_AND_LOGS = ("cache", "dump", "log", "_dir")  # in the names of JAX's options on which no program depends
-_CLEAR = frozenset({"XLA_FLAGS", "LIBTPU_INIT_ARGS", "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_PREALLOCATE"})
+_CLEAR = frozenset({"XLA_FLAGS", "LIBTPU_INIT_ARGS", "XLA_PYTHON_CLIENT_MEM_FRACTION", "PYTHONHASHSEED"})
 
 
 class KeyRecorder:
