@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import pytest
 from jcache.vocabulary import Item
 from tests.helpers.command_line import Jcache, keys, run_jax
 
+JAX = tuple(int(part) for part in version("jax").split(".")[:2])
 EXPLAINED = Path(__file__).parent.parent / "programs" / "explained.py"
 PROGRAMS = 3
 
@@ -74,6 +76,7 @@ def explained(jcache: Jcache, root: Path, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.jax
 @pytest.mark.contract
+@pytest.mark.skipif(JAX < (0, 6), reason="the contract of keys (tests/contract/test_key_parts.py) covers this jax")
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_alone_is_named_and_nothing_else(jcache: Jcache, tmp_path: Path, change: str) -> None:
     """After a change to a real program, alone, the change is the one cause, with the right count."""
