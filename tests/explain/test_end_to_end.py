@@ -185,7 +185,7 @@ def test_a_function_or_a_key_alone_is_explained(jcache: Jcache, tmp_path: Path) 
     assert explained(jcache, root, "norm")["causes"][0]["item"] == Item.FIRST_TIME  # it has hit since
     assert explained(jcache, root, first)["causes"][0]["item"] == Item.FIRST_TIME
     assert explained(jcache, root, second, first) == explained(jcache, root, first, second) == explained(jcache, root)
-    compared = jcache("explain", after, before, "--root", root, "--json").json
+    compared = jcache("explain", before, after, "--root", root, "--json").json
     assert [(cause["item"], cause["current"]) for cause in compared["causes"]] == [(Item.SHAPE, "f32[61,8]")]
     diff = jcache("explain", "--diff", "--root", root).out
     assert "tensor<64x8xf32>" in diff and "tensor<61x8xf32>" in diff and " | " in diff
