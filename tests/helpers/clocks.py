@@ -41,9 +41,9 @@ def waits_for_locks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     asked: list[float] = []
     acquire = locking._acquire
 
-    def listed(lock: Any, path: Path, timeout: float) -> bool:
+    def listed(directory: int, path: Path, timeout: float) -> int | None:
         asked.append(timeout)
-        return acquire(lock, path, timeout)
+        return acquire(directory, path, timeout)
 
     monkeypatch.setattr(locking, "_acquire", listed)
     return asked

@@ -13,14 +13,16 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from jcache.errors import CannotWrite, Locked
 from jcache.formats.envelope import seal
 from jcache.layout import LOCK_NAME, Kind, Root
 from jcache.store.ledger import Known
+from jcache.store.locking import locked
 from jcache.store.roots import create_root, open_root
 from jcache.store.sidecar import write_recency
 from jcache.store.store import Store
@@ -272,3 +274,23 @@ def test_a_root_may_be_a_link(made: Path, outside: Path, tmp_path: Path) -> None
     assert len(list((tmp_path / "root" / "executables").glob("*-cache"))) <= 4
     run(("clear", "--yes", "--xla"), tmp_path / "by-link", made)
     assert [path.name for path in (tmp_path / "root" / "executables").glob("*-cache")] == [f"{key(2)}-cache"]
+
+
+def test_no_lock_is_made_through_a_link(tmp_path: Path, full: bool) -> None:
+    """A lock file is made in the directory that was opened, also if a link takes its place at any moment."""
+    root = create_root(tmp_path / "root")
+    there, outside, link = root.directory(Kind.GRAPHS), tmp_path / "outside", tmp_path / "link"
+    there.mkdir(exist_ok=True)
+    outside.mkdir()
+    link.symlink_to(outside)
+    before = look(outside)
+    wanted, held = 100_000 if full else 5_000, 0
+    with swapping(there, link):
+        while held < wanted:
+            with suppress(CannotWrite, Locked), locked(root, Kind.GRAPHS, timeout=0):
+                held += 1
+            for place in (there, link):
+                if not place.is_symlink():
+                    with suppress(OSError):
+                        os.unlink(place / LOCK_NAME)
+    assert look(outside) == before

@@ -8,7 +8,7 @@ import pytest
 from jcache.errors import CannotWrite
 from jcache.layout import Kind, Root
 from jcache.store import directories
-from jcache.store.directories import Directories, as_path, compare, is_link, is_there, open_below, opened, path_of
+from jcache.store.directories import Directories, compare, is_link, is_there, open_below, opened, path_of
 from tests.helpers.entries import tree
 
 
@@ -113,29 +113,25 @@ def test_making_a_directory_is_no_change_of_the_entries(plain: Root) -> None:
     assert plain.path.stat().st_mtime_ns == 5
 
 
-def test_a_path_leads_to_what_was_opened(native: Root, beyond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path leads to the directory that was opened, even if another takes its name; without such paths, the
-    change is found afterwards.
-    """
+def test_a_path_leads_to_what_was_opened(native: Root, beyond: Path) -> None:
+    """A path of an open directory leads to it even if another takes its name, and the change can be found."""
     place = native.directory(Kind.EXECUTABLES)
-    with as_path(native, place) as path:
+    with opened(native, place) as descriptor:
+        path = path_of(descriptor)
+        assert path is not None
         place.rename(native.path / "moved")
         place.symlink_to(beyond)
         (path / "file").write_text("ours")
+        with pytest.raises(CannotWrite, match="replaced by another directory"):
+            compare(place, descriptor)
     assert (native.path / "moved" / "file").read_text() == "ours"
-    place.unlink()
-    (native.path / "moved").rename(place)
+
+
+def test_without_such_paths_there_is_none(native: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no paths of open directories, there is none, and plain paths are compared."""
     monkeypatch.setattr(directories, "_HELD", "/dev/null")
-    with as_path(native, place) as path:
-        assert path == place
-
-    def replace() -> None:
-        with as_path(native, place):
-            place.rename(native.path / "moved")
-            place.symlink_to(beyond)
-
-    with pytest.raises(CannotWrite, match="replaced by another directory"):
-        replace()
+    with opened(native, native.path) as descriptor:
+        assert path_of(descriptor) is None
 
 
 def test_a_path_is_compared_with_what_is_open(native: Root, beyond: Path) -> None:

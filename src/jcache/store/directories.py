@@ -134,27 +134,6 @@ def is_link(root: Root, directory: Path) -> bool:
         return error.errno == errno.ENOTDIR and directory.is_symlink()
 
 
-@contextmanager
-def as_path(root: Root, directory: Path) -> Iterator[Path]:
-    """Return a path to a directory of a root for what takes only paths, valid for the block.
-
-    On Linux it leads to the directory that was opened, ``/proc/self/fd/N``. Elsewhere it is the plain path, and what it
-    leads to is compared with what was opened, before and after the block.
-
-    Raises:
-        OSError: as of `opened`.
-        CannotWrite: another directory has taken its name.
-    """
-    with opened(root, directory) as descriptor:
-        held = path_of(descriptor)
-        if held is not None:
-            yield held
-            return
-        compare(directory, descriptor)
-        yield directory
-        compare(directory, descriptor)
-
-
 def path_of(descriptor: int) -> Path | None:
     """Return a path of an open directory that holds even if it is renamed; None if the system has no such paths."""
     path = Path(_HELD, str(descriptor))

@@ -4,26 +4,28 @@ A bounded JAX takes ``.lockfile`` (a `filelock.FileLock`, that is ``flock`` on P
 10 s for it and then gives up, which costs a recompile. filelock looks every 50 ms whether the lock is free, so a holder
 that lets it go for less than that may never be noticed. jcache holds it for 0.1 s at most (`HOLD_S`) and then leaves it
 free for as long (`FREE_S`): whoever waits gets it after at most 0.2 s, unless one system call of ours takes longer.
+
+The lock is taken by the same ``flock`` on the same file, but not by filelock: from version 4 on it resolves the path
+when it takes the lock, ``/proc/self/fd/N`` included, and would make its file in another directory if a link were put in
+the way at that moment.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jcache import clock
 from jcache.errors import CannotWrite, InvalidValue, Locked
 from jcache.layout import LOCK_NAME, Kind, Root
-from jcache.store.directories import as_path, opened
+from jcache.store.directories import opened
 from jcache.store.files import refusal, separate, touch
 from jcache.units import NANOSECONDS, parse_age
-
-if TYPE_CHECKING:
-    from filelock import FileLock
 
 DEFAULT_TIMEOUT: Final = 10.0
 VARIABLE: Final = "JCACHE_LOCK_TIMEOUT"
@@ -31,6 +33,8 @@ HOLD_S: Final = 0.1  # seconds, for which the lock is held at most
 FREE_S: Final = 0.1  # and then free at least: twice what filelock waits between two looks
 _RETRY_FOR_S: Final = 60.0
 _POLL_S: Final = 0.01  # seconds between two attempts
+_OPENING: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WITHOUT_LOCKS: Final = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _NOTICE_AFTER: Final = 1.0  # seconds of silence before the one who waits says so
 
 
@@ -65,32 +69,27 @@ def locked(
         Locked: it could not be had in time.
         CannotWrite: the lock file cannot be made here (a read-only root, a full disk).
     """
-    from filelock import FileLock
-
     path = root.locks(kind) / LOCK_NAME
     with ExitStack() as stack:
         if not os.path.isdir(path.parent):
             raise CannotWrite(f"Cannot lock {path.parent}: it is not there.")
         with refusal(f"lock {path}"):
-            directory = stack.enter_context(as_path(root, path.parent))
-            _check_file(path, os.path.join(directory, LOCK_NAME), timeout)
-        lock = FileLock(directory / LOCK_NAME, thread_local=False)
+            directory = stack.enter_context(opened(root, path.parent))
+            _check_file(path, directory, timeout)
         first = min(timeout, _NOTICE_AFTER) if waiting else timeout
-        held = _acquire(lock, path, first)
-        if not held and waiting and timeout > first:
+        held = _acquire(directory, path, first)
+        if held is None and waiting and timeout > first:
             waiting(f"Waiting for {path}, held by {_holder(path)} …")
-            held = _acquire(lock, path, timeout - first)
-        if not held:
+            held = _acquire(directory, path, timeout - first)
+        if held is None:
             raise Locked(
                 f"{path} was held by {_holder(path)} for {timeout:g} s: try again later, or raise JCACHE_LOCK_TIMEOUT."
             )
-        try:
-            yield
-        finally:
-            lock.release()
+        stack.callback(_release, held)
+        yield
 
 
-def _check_file(path: Path, held: str, timeout: float) -> None:
+def _check_file(path: Path, directory: int, timeout: float) -> None:
     """Raise CannotWrite if what is to be locked is somebody's file, since some versions of filelock empty it.
 
     An empty file with other names, as a backup of hard links leaves it, is replaced by a file with this name alone.
@@ -101,17 +100,17 @@ def _check_file(path: Path, held: str, timeout: float) -> None:
     end = clock.monotonic() + timeout
     while True:
         try:
-            status = os.lstat(held)
+            status = os.lstat(LOCK_NAME, dir_fd=directory)
         except FileNotFoundError:
             return
-        if stat.S_ISLNK(status.st_mode):  # filelock < 3.20 would follow it
+        if stat.S_ISLNK(status.st_mode):
             raise CannotWrite(f"{path} is a symbolic link, not a lock: remove it and try again.")
         if not stat.S_ISREG(status.st_mode) or status.st_nlink == 1:
             return
         if status.st_size > 0:
             raise CannotWrite(f"{path} is a file of something else, not a lock: move it away and try again.")
-        _replace_shared(os.path.dirname(held))
-        if clock.monotonic() >= end and _is_shared(held):
+        _replace_shared(directory)
+        if clock.monotonic() >= end and _is_shared(directory):
             raise Locked(
                 f"{path} has other names, too, as in a backup of hard links, and was held by {_holder(path)} for "
                 f"{timeout:g} s: try again later, or raise JCACHE_LOCK_TIMEOUT."
@@ -119,43 +118,74 @@ def _check_file(path: Path, held: str, timeout: float) -> None:
         clock.sleep(_POLL_S)
 
 
-def _is_shared(path: str) -> bool:
-    """Return whether a file has other names, too."""
+def _is_shared(directory: int) -> bool:
+    """Return whether the lock file of an open directory has other names, too."""
     try:
-        return os.lstat(path).st_nlink > 1
+        return os.lstat(LOCK_NAME, dir_fd=directory).st_nlink > 1
     except FileNotFoundError:
         return False
 
 
-def _replace_shared(directory: str) -> None:
+def _replace_shared(directory: int) -> None:
     """Replace a lock file that has other names by one that has none, unless somebody holds it."""
+    with suppress(FileNotFoundError):  # some versions of filelock remove what they let go of
+        lock = os.open(LOCK_NAME, os.O_RDONLY | _OPENING, dir_fd=directory)
+        try:
+            if _is_locked_now(lock, directory):
+                separate(LOCK_NAME, directory=directory, limit=0)
+                clock.sleep(FREE_S)  # whoever has opened the old file fails to lock it, and opens the new one
+        finally:
+            os.close(lock)
+
+
+def _acquire(directory: int, path: Path, timeout: float) -> int | None:
+    """Return the descriptor of the lock file of an open directory, locked; None if others hold it until the timeout.
+
+    Args:
+        directory: descriptor of the directory.
+        path: the path of the lock file, for messages.
+        timeout: seconds to wait; negative for no limit.
+    """
+    end = clock.monotonic() + timeout
+    with refusal(f"lock {path}"):
+        while True:
+            lock = os.open(LOCK_NAME, os.O_RDWR | os.O_CREAT | _OPENING, 0o666, dir_fd=directory)
+            is_held = False
+            try:
+                is_held = _is_locked_now(lock, directory)
+            except OSError as error:
+                if error.errno in _WITHOUT_LOCKS:
+                    raise CannotWrite(f"Cannot lock {path}: its file system has no locks.") from None
+                raise
+            finally:
+                if not is_held:
+                    os.close(lock)
+            if is_held:
+                return lock
+            if timeout >= 0 and clock.monotonic() >= end:
+                return None
+            clock.sleep(_POLL_S)
+
+
+def _is_locked_now(lock: int, directory: int) -> bool:
+    """Lock an open file; return whether nobody else holds it, and it is the directory's lock file still."""
     import fcntl
 
-    with ExitStack() as stack, suppress(FileNotFoundError):  # some versions of filelock remove what they let go of
-        above = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        stack.callback(os.close, above)
-        lock = os.open(LOCK_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
-        stack.callback(os.close, lock)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-        if os.path.samestat(os.fstat(lock), os.lstat(LOCK_NAME, dir_fd=above)):
-            separate(LOCK_NAME, directory=above, limit=0)
-            clock.sleep(FREE_S)  # whoever has opened the old file fails to lock it meanwhile, and opens the new one
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(lock), os.lstat(LOCK_NAME, dir_fd=directory))
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
-def _acquire(lock: FileLock, path: Path, timeout: float) -> bool:
-    from filelock import Timeout
+def _release(lock: int) -> None:
+    """Let a lock go, also where a forked child has a copy of the descriptor."""
+    import fcntl
 
-    with refusal(f"lock {path}"):
-        try:
-            lock.acquire(timeout=timeout, poll_interval=_POLL_S)
-        except Timeout:  # an OSError, too
-            return False
-        except NotImplementedError:
-            raise CannotWrite(f"Cannot lock {path}: its file system has no locks.") from None
-    return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    finally:
+        os.close(lock)
 
 
 def in_batches(
