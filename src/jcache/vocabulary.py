@@ -41,6 +41,7 @@ class Item(StrEnum):
     HASH_SEED = "PYTHONHASHSEED"
     CHURN = "churn"
     ORDER = "order"
+    WORLD = "new world"
     PROGRAM = "program"
     UNKNOWN = "unknown"
 
@@ -117,6 +118,9 @@ VOCABULARY: Final = {
         "keep id(), addresses, timestamps and the order of sets out of the program",
     ),
     Item.ORDER: Words("the same operations come in another order", "sort what is iterated, a set for example"),
+    Item.WORLD: Words(
+        "something that the program can be made of is new, so it is traced once and compared", "nothing to do"
+    ),
     Item.PROGRAM: Words("the code of the function changed", "nothing to do if the change is meant"),
     Item.UNKNOWN: Words("the record does not tell what changed", "run it again with JCACHE_RECORD=modules"),
 }

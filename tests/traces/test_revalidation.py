@@ -4,12 +4,12 @@ import random
 from pathlib import Path
 
 import pytest
+from jcache.traces.revalidation import Check, is_due
 
 from jcache.layout import Root
 from jcache.store.roots import open_root
 from jcache.traces import revalidation
 from jcache.traces.hints import Verdicts
-from jcache.traces.revalidation import Check, is_due
 from tests.helpers.jax_programs import run
 
 

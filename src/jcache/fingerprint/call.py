@@ -30,6 +30,8 @@ class Fingerprint:
         parts: all that went into the hash, each with a label and in words.
         functions: the code objects of the functions that were walked through.
         for_trace: whether it is of a trace.
+        chance: what the code can ask for that is another thing in each process, in words.
+        loose: what may matter and is no part of the hash, in words by its label: a component of the world.
         counts: whether code counts in it that it has run.
     """
 
@@ -38,6 +40,8 @@ class Fingerprint:
     parts: Mapping[str, str]
     functions: tuple[CodeType, ...] = field(default=(), repr=False, compare=False)
     for_trace: bool = False
+    chance: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    loose: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     counts: bool = field(default=False, repr=False, compare=False)
 
     @property
@@ -78,7 +82,7 @@ def fingerprint(
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
         walk = Walk(module, name, without, for_trace=for_trace)
         parts, hash_ = _walked(call, walk)
-        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, bool(walk.tallies))
+        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, counts=bool(walk.tallies))
     except GraphKeyError:
         raise
     except Exception as error:  # code of the user's runs on the way

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, overload
 
@@ -28,10 +28,11 @@ from jcache.runs.calls import BYPASSED, NOT_STORED, GraphCall
 from jcache.runs.observers import tell_graph
 from jcache.runtime.build_context import Build, is_building, is_nested
 from jcache.runtime.explain import Explanation
+from jcache.runtime.worlds.judgement import Check
 from jcache.store.build_lock import single_flight
 from jcache.store.economics import Economics
 from jcache.store.roots import path_text, path_texts
-from jcache.units import parse_bound
+from jcache.units import parse_bound, parse_choice
 
 if TYPE_CHECKING:
     from jcache.store.removal import Removed
@@ -59,6 +60,9 @@ class GraphCache:
         codec: how graphs become bytes; arrays and plain values unless given.
         max_size: bound of the root's graphs together, such as ``"20GiB"`` or a number of bytes; None for no bound.
         read_only: more roots, which are looked into in this order where `root` has no graph, and never written.
+        check: when a stored graph is built again and compared: ``"first"`` in each new world, so where a source, a
+            distribution, an argument or another part of the program is new; ``"always"``; or ``"never"``. None is as
+            ``"first"``, but graphs that take 10 s or longer to build are served without a comparison.
 
     Raises:
         InvalidValue: an argument cannot be read.
@@ -71,14 +75,16 @@ class GraphCache:
         codec: FileCodec | None = None,
         max_size: str | int | None = None,
         read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+        check: Check | str | None = None,
     ) -> None:
         if codec is not None and not isinstance(codec, FileCodec):
             raise InvalidValue(f"{codec!r} is no codec: give a jcache.FileCodec, or None for arrays and plain values.")
         self._made_of = (
-            None if root is None else path_text(root), codec, parse_bound(max_size), path_texts(read_only)
+            None if root is None else path_text(root), codec, parse_bound(max_size), path_texts(read_only),
+            None if check is None else parse_choice(Check, check, "does not say how much is checked"),
         )  # fmt: skip
-        named, _, max_bytes, others = self._made_of
-        self._shelf = Shelf(Places(named, max_bytes, others), codec)
+        named, _, max_bytes, others, chosen = self._made_of
+        self._shelf = Shelf(Places(named, max_bytes, others), codec, chosen)
 
     @property
     def root(self) -> Path | None:
@@ -170,7 +176,7 @@ class GraphCache:
         What another process has just built while this one waited has saved no time.
         """
         root = call.store.root
-        if self._shelf.is_not_kept(call) or is_building(root.path, call.key):
+        if self._shelf.is_not_kept(call) or is_building(root, call.key):
             return self._build(call, why)
         at_most = _NESTED_WAIT if is_nested() else None
         with single_flight(root, call.key, done=lambda: call.store.has(call.key), at_most=at_most):
@@ -179,9 +185,9 @@ class GraphCache:
             return found if isinstance(found, Found) else self._build(call, found or why)
 
     def _build(self, call: Call, why: str | None) -> Found:
-        build = Build(call.store.root.path, call.key)
+        build = Build(call.store.root, call.key)
         try:
-            value = build.run(call.run, call.fingerprint)
+            value = build.run(call.run)
         except BaseException as error:
             self._shelf.tell(call, NOT_STORED, f"building it raised {type(error).__name__}")
             raise
@@ -211,8 +217,10 @@ class GraphCache:
         return f"GraphCache({str(self._made_of[0])!r})" if self._made_of[0] is not None else "GraphCache()"
 
 
-def _made(root: str | None, codec: FileCodec | None, max_bytes: int | None, read_only: tuple[str, ...]) -> GraphCache:
-    return GraphCache(root, codec=codec, max_size=max_bytes, read_only=read_only)
+def _made(
+    root: str | None, codec: FileCodec | None, max_bytes: int | None, read_only: tuple[str, ...], check: Check | None
+) -> GraphCache:
+    return GraphCache(root, codec=codec, max_size=max_bytes, read_only=read_only, check=check)
 
 
 class GraphFunction(Protocol[P, R]):
@@ -251,6 +259,7 @@ def graph(
     codec: FileCodec | None = None,
     max_size: str | int | None = None,
     read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+    check: Check | str | None = None,
 ) -> Callable[[Callable[P, R]], GraphFunction[P, R]]: ...
 
 
@@ -262,6 +271,7 @@ def graph(
     codec: FileCodec | None = None,
     max_size: str | int | None = None,
     read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+    check: Check | str | None = None,
 ) -> Any:
     """Makes a function keep the graphs that it builds, as a `GraphCache` does; to be used as a decorator.
 
@@ -271,6 +281,7 @@ def graph(
         codec: how graphs become bytes.
         max_size: bound of the root's graphs.
         read_only: more roots to look into.
+        check: when a stored graph is built again and compared.
 
     Returns:
         A function that is called like it, with ``cache``, ``explain(...)`` and ``build(...)``, the function itself.
@@ -290,11 +301,8 @@ def graph(
         >>> print(squares.explain(4, power=3).changes[0])
         power 2 → 3
     """
-    if function is None:
-        return lambda function: _decorated(
-            function, GraphCache(root, codec=codec, max_size=max_size, read_only=read_only)
-        )
-    return _decorated(function, GraphCache(root, codec=codec, max_size=max_size, read_only=read_only))
+    cache = GraphCache(root, codec=codec, max_size=max_size, read_only=read_only, check=check)
+    return partial(_decorated, cache=cache) if function is None else _decorated(function, cache)
 
 
 def _decorated(function: Callable[..., Any], cache: GraphCache) -> Any:  # noqa: ANN401

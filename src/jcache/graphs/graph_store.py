@@ -6,18 +6,18 @@ Nothing that concerns only the cache is raised here, but where it says so.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import clock
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
 from jcache.findings import Damage, Finding
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
-from jcache.fingerprint.distributions import loaded
 from jcache.forking import TellInChild
 from jcache.formats import pytrees
 from jcache.formats.envelope import read_header
 from jcache.graphs.file_codec import FileCodec, hand_over
+from jcache.graphs.graph_world import GraphWorld
 from jcache.graphs.roots import GRAPHS, Places
 from jcache.graphs.stats import GraphTally
 from jcache.layout import Root, storable
@@ -36,8 +36,14 @@ from jcache.runtime.sealed_store import (
     staleness,
 )
 from jcache.runtime.warn import warn_once
+from jcache.runtime.worlds.comparisons import variant_key
+from jcache.runtime.worlds.judgement import Check
 from jcache.store.economics import Economics, Spent
 from jcache.store.entry_writer import Outcome
+from jcache.vocabulary import Item
+
+if TYPE_CHECKING:
+    from jcache.formats.pytrees import Dumped
 
 _MOST_NOT_KEPT: Final = 10_000
 _EXPLAINING_S: Final = 1.0  # that a process spends at most with finding out why graphs were missed
@@ -45,6 +51,9 @@ _NO_KEY: Final = "it has no key"
 _NO_ROOT: Final = "there is no root"
 _CHANGED: Final = "what it is built from changed meanwhile"
 _NOT_STORABLE: Final = "the value cannot be stored"
+_DIFFERING: Final = "two builds of it in the same world gave different results"
+_NOT_COMPARED: Final = "is served, not compared"
+_HOW: Final = 'give it check="first" to have it built and compared.'
 _UNCHECKED: Final = "what ran cannot be checked later"
 
 
@@ -57,6 +66,7 @@ class Call(NamedTuple):
     fingerprint: Fingerprint
     key: str
     store: SealedStore
+    shared: Sequence[Root] = ()
 
     def run(self) -> Any:  # noqa: ANN401
         return self.function(*self.args, **self.kwargs)
@@ -78,12 +88,15 @@ class Shelf:
     Args:
         places: the roots.
         codec: None for arrays and plain values.
+        check: which graphs are built again and compared; None as `GraphCache` has it.
     """
 
-    def __init__(self, places: Places, codec: FileCodec | None) -> None:
+    def __init__(self, places: Places, codec: FileCodec | None, check: Check | None = None) -> None:
         self.places = places
         self.tally = GraphTally()
         self._codec = codec
+        self._check = check
+        self._worlds: dict[str, GraphWorld] = {}  # of the calls of this process, by key
         self._not_kept: set[str] = set()
         self._explained_s = 0.0
         _SHELVES.add(self)
@@ -104,12 +117,21 @@ class Shelf:
 
     def call_strictly(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         """The same; raises GraphKeyError where it has no key."""
-        store, _ = self.places.now()
+        store, shared = self.places.now()
         if store is None:
             self.tally.not_stored(_NO_ROOT)
             return None
         taken = fingerprint(function, args, kwargs)
-        return Call(function, args, kwargs, taken, self._key(taken), store)
+        return Call(function, args, kwargs, taken, self._key(taken), store, shared)
+
+    def world(self, call: Call) -> GraphWorld:
+        """What is known of a call in the world as it was at the first such call of this process."""
+        known = self._worlds.get(call.key)
+        if known is None or known.root != call.store.root:
+            known = self._worlds[call.key] = GraphWorld(
+                call.store.root, call.shared, call.key, call.fingerprint, self._check
+            )
+        return known
 
     def _key(self, taken: Fingerprint) -> str:
         """The key; with a codec also of its name and functions, since other ones write and read other bytes."""
@@ -143,13 +165,20 @@ class Shelf:
         return found
 
     def _look(self, call: Call, started: float, *, again: bool) -> Found | str | None:
-        own, why = call.store.root, None
-        for root in (own, *self.places.now()[1]):
-            opened = open_softly(root, GRAPHS, call.key)
+        own, world = call.store.root, self.world(call)
+        why = world.judged.refused
+        for root in () if why else (own, *call.shared):
+            opened = open_softly(root, GRAPHS, world.entry)
             if isinstance(opened, Finding):
                 self._set_aside(call, opened, root)
                 why = why or f"it was damaged: {opened.evidence.rstrip('.')}"
+            elif opened is not None and not world.may_serve(opened.header):
+                why = why or world.judged.reason()
             elif opened is not None:
+                if world.is_uncompared(opened.header):
+                    self._warn_of(
+                        call.function, _NOT_COMPARED, f"{_NOT_COMPARED}: {world.judged.new or 'a new world'}; {_HOW}"
+                    )
                 found = self._made_of(opened, call)
                 if isinstance(found, Found):
                     self._served(call, opened, clock.monotonic() - started, own=root == own, waited=again)
@@ -166,7 +195,7 @@ class Shelf:
             last: whether it is to be set aside as well where the program lacks what is needed to make it.
         """
         try:
-            stale = staleness(opened.header, call.fingerprint.parts)
+            stale = staleness(opened.header, call.fingerprint.parts, call.store.root)
             if not stale:
                 return Found(self.value(opened, call.store.root))
             why = f"what it was built from has changed: {'; '.join(stale)}"
@@ -215,8 +244,16 @@ class Shelf:
     def explain(self, call: Call) -> Explanation:
         """Whether a call is served, and why not."""
         root, taken = call.store.root, call.fingerprint
-        shared = self.places.now()[1]
-        return explain(root, GRAPHS, taken.name, call.key, taken.parts, lambda one: self.value(one, root), shared)
+        world = self.world(call)
+        if world.judged.refused is not None:
+            return Explanation(name=taken.name, key=call.key, hit=False, reason=world.judged.refused)
+        found = explain(
+            root, GRAPHS, taken.name, world.entry, taken.parts, lambda one: self.value(one, root), call.shared
+        )
+        there = [open_softly(each, GRAPHS, world.entry) for each in (root, *call.shared)] if found.hit else []
+        if any(isinstance(each, OpenedEntry) and world.may_serve(each.header) for each in there) or not found.hit:
+            return found
+        return found._replace(hit=False, reason=world.judged.reason(), item=Item.WORLD)
 
     # -- telling whoever records this process
 
@@ -277,11 +314,36 @@ class Shelf:
         if changed := call.changes():
             self._warn_of(call.function, _CHANGED, f"is not stored, since building it changes its key: {changed}.")
             return _CHANGED
+        if self.world(call).judged.refused is not None:
+            return _DIFFERING
         try:
-            data = self._sealed(call, build, value)
+            dumped = self._dumped(value)
         except NotStorable as error:
             self._warn_of(call.function, _NOT_STORABLE, f"is not stored: {error}")
             return _NOT_STORABLE
+        return self._compare(call, build, dumped)
+
+    def _compare(self, call: Call, build: Build, dumped: Dumped) -> str | None:
+        """Compares what was built with the graphs that are there, and stores it if it is none; returns why not."""
+        world, root = self.world(call), call.store.root
+        data = build.seal(dumped, call.fingerprint)
+        content = read_header(data).payload_sha256
+        variant = variant_key(call.key, content)
+        for key in dict.fromkeys((world.entry, call.key, variant)):
+            there = open_softly(root, GRAPHS, key)
+            if not isinstance(there, OpenedEntry):
+                continue
+            if there.header.payload_sha256 == content:
+                if not staleness(there.header, call.fingerprint.parts, root):
+                    world.compared(there.header, same=world.judged.is_of(there.header))
+                    return None
+                call.store.quarantine_softly(there.finding(Damage.STALE, "What it was built from has changed."))
+            elif world.is_same_world(there.header):
+                world.refuse(_DIFFERING)
+                return _DIFFERING
+        if call.store.has(call.key):
+            build.key = variant
+            data = build.seal(dumped, call.fingerprint)
         return self._put(call, data, build.seconds)
 
     def replace(self, call: Call, value: object) -> bool:
@@ -290,45 +352,49 @@ class Shelf:
         Raises:
             NotStorable: it cannot be stored.
         """
-        build = Build(call.store.root.path, call.key)
-        build.found.update(loaded(call.fingerprint.parts))
-        data = self._sealed(call, build, value)
+        root, world = call.store.root, self.world(call)
+        build = Build(root, world.entry)
+        data = build.seal(self._dumped(value), call.fingerprint)
         try:
-            there = open_entry(call.store.root, GRAPHS, call.key)
+            there = open_entry(root, GRAPHS, world.entry)
             if isinstance(there, OpenedEntry):
-                if there.header.payload_sha256 == read_header(data).payload_sha256 and not staleness(
-                    there.header, call.fingerprint.parts
-                ):
+                same = there.header.payload_sha256 == read_header(data).payload_sha256
+                if same and not staleness(there.header, call.fingerprint.parts, root):
+                    world.saved(there.header)
                     return True
                 there = there.finding(Damage.REPLACED, "The program has saved another value.")
             if there is not None:
                 call.store.quarantine(there)
         except (OSError, JcacheError) as error:
-            reason: str | None = call.store.warn_refused(call.key, error)
+            reason: str | None = call.store.warn_refused(world.entry, error)
         else:
             reason = self._put(call, data, 0.0)
         if reason is not None:
             self.tally.not_stored(reason)
         return reason is None
 
-    def _sealed(self, call: Call, build: Build, value: object) -> bytes:
-        dumped = pytrees.dump(value) if self._codec is None else self._codec.dump(value)
-        return build.seal(dumped, call.fingerprint)
+    def _dumped(self, value: object) -> Dumped:
+        return pytrees.dump(value) if self._codec is None else self._codec.dump(value)
 
     def _put(self, call: Call, data: bytes, seconds: float) -> str | None:
         """Stores an entry; returns why not, None if it is there."""
-        outcome = call.store.put_softly(call.key, data, seconds or None)
-        if outcome is Outcome.PRESENT and not self._is_of_use(call):
-            outcome = call.store.put_softly(call.key, data, seconds or None)
+        header, world = read_header(data), self.world(call)
+        outcome = call.store.put_softly(header.key, data, seconds or None)
+        if outcome is Outcome.PRESENT and not self._is_of_use(call, header.key):
+            outcome = call.store.put_softly(header.key, data, seconds or None)
         if isinstance(outcome, Refusal):
             return outcome
         if outcome is Outcome.STORED:
             self.tally.stored()
+            if seconds:
+                world.compared(header, same=False)
+            else:
+                world.saved(header)
         return None
 
-    def _is_of_use(self, call: Call) -> bool:
+    def _is_of_use(self, call: Call, key: str) -> bool:
         """Whether what is there can be served now that the function has run; if not, it is set aside."""
-        opened = open_softly(call.store.root, GRAPHS, call.key)
+        opened = open_softly(call.store.root, GRAPHS, key)
         if isinstance(opened, Finding):
             call.store.quarantine_softly(opened)
         return isinstance(opened, OpenedEntry) and isinstance(self._made_of(opened, call, last=True), Found)

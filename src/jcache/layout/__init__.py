@@ -12,7 +12,7 @@ This table owns the disk; no suffix or directory name is spelled anywhere else::
         xla_gpu_per_fusion_autotune_cache_dir/   xla_gpu_kernel_cache_file      XLA's own sub-caches
       traces-v1/  graphs-v1/               the same names; the bytes are sealed envelopes
       .jcache/                             ledger.sqlite3, quarantine/, runs/, building/, handed/, verdicts/,
-                                           records/, modules/
+                                           records/, modules/, worlds/
 
     JAXDIR/                              a plain JAX directory is a root too: its executables lie in it directly,
                                          traces-v1/, graphs-v1/ and .jcache/ are sub-directories JAX does not look at

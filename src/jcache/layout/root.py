@@ -119,6 +119,11 @@ class Root(_RootFields):
         return self.state / "verdicts"
 
     @property
+    def worlds(self) -> Path:
+        """In which worlds traces and graphs were compared; see `jcache.runtime.worlds`."""
+        return self.state / "worlds"
+
+    @property
     def pins(self) -> Path:
         """Empty files that say what is pinned, see `jcache.store.pins`; they go where the entries go."""
         return self.path / STATE_NAME / PINS_NAME

@@ -70,9 +70,9 @@ def tell_trace(call: "TraceCall") -> None:
     tell("trace", **call._asdict())
 
 
-def tell_compared(name: str, key: str, *, same: bool) -> None:
-    """Send that a stored trace was traced again to compare, and whether it was the same program."""
-    tell("compared", name=name, key=key, same=same)
+def tell_compared(name: str, key: str, *, same: bool, why: str = "") -> None:
+    """Send that a stored trace was traced again to compare, whether it was the same program, and what is new."""
+    tell("compared", name=name, key=key, same=same, why=why)
 
 
 def tell_graph(call: "GraphCall") -> None:

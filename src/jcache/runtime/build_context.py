@@ -7,16 +7,14 @@ import platform
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jcache import clock
-from jcache.fingerprint.distributions import loaded
-from jcache.fingerprint.flattening import flattened
 from jcache.fingerprint.io.audit import Reads
-from jcache.fingerprint.observed import Discovery
 from jcache.formats.envelope import Codec, seal
-from jcache.layout import Kind, name_of
+from jcache.layout import Kind, Root, name_of
+from jcache.runtime.worlds import world
+from jcache.runtime.worlds.digests import digests_of
 from jcache.store.economics import Economics
 
 if TYPE_CHECKING:
@@ -31,21 +29,21 @@ class Build:
     """One build of a graph or trace; also stands for a graph that the program built without jcache.
 
     Args:
-        root: path of the root that the result is for.
+        root: the root that the result is for.
         key: key of the result.
         strict: as in `jcache.fingerprint.io.audit.Reads`.
 
     Attributes:
         seconds: the build time; 0 if it is not known.
         parents: keys of the graphs that were requested during the build.
-        found: the dependencies that the fingerprint does not cover: code that ran, files that were read and libraries
-            that were loaded during the build, and the dependencies of the graphs that were loaded.
+        found: the dependencies that the fingerprint does not cover: files that were read and modules that were
+            imported during the build, and the dependencies of the graphs that were loaded.
         reason: why the result must not be stored; None if it may be stored.
         is_passing: whether `reason` says nothing about the same build in another process.
         kept: as in `jcache.fingerprint.io.audit.Reads`.
     """
 
-    def __init__(self, root: Path, key: str, *, strict: bool = False) -> None:
+    def __init__(self, root: Root, key: str, *, strict: bool = False) -> None:
         self.root = root
         self.key = key
         self.strict = strict
@@ -56,18 +54,13 @@ class Build:
         self.is_passing = False
         self.kept: list[tuple[Any, str]] = []
 
-    def run(self, call: Callable[[], T], of: Fingerprint) -> T:
-        """Call the function that builds, and record its dependencies; its exceptions propagate.
-
-        Args:
-            call: builds and returns the value.
-            of: the fingerprint of the function and its arguments.
-        """
+    def run(self, call: Callable[[], T]) -> T:
+        """Call the function that builds, and record its dependencies; its exceptions propagate."""
         _thread_builds.stack.append(self)
         _all_builds.append(self)
+        loaded = world.loaded()
         try:
-            with Discovery(of, strict=self.strict) as ran, Reads(strict=self.strict) as read:
-                self.is_passing = ran.reason is not None
+            with Reads(strict=self.strict) as read:
                 started = clock.monotonic()
                 value = call()
                 self.seconds = clock.monotonic() - started
@@ -75,11 +68,9 @@ class Build:
             _thread_builds.stack.pop()
             _all_builds.remove(self)
         self.kept = read.kept
-        self.found.update({**read.parts, **ran.parts, **flattened(), **loaded(of.parts, read.origins)})
-        self.is_passing = self.is_passing or (ran.reason is None and read.is_passing)
-        self.reason = ran.reason or (None if read.reason is None else f"it {read.reason}.")
-        if self.reason is None and of.counts and ran.parts:
-            self.reason = "code that was found while it ran may read a counter that is no part of the key"
+        self.found.update({**read.parts, **world.imported(loaded, digests_of(self.root))})
+        self.is_passing = read.is_passing
+        self.reason = None if read.reason is None else f"it {read.reason}."
         return value
 
     @property
@@ -133,7 +124,7 @@ def is_nested() -> bool:
     return bool(_thread_builds.stack)
 
 
-def is_building(root: Path, key: str) -> bool:
+def is_building(root: Root, key: str) -> bool:
     """Return whether this thread is building the graph of this root and key."""
     return any((build.root, build.key) == (root, key) for build in _thread_builds.stack)
 

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
 from jcache.fingerprint.describe import labelled_changes, some
-from jcache.fingerprint.distributions import LOADED
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import FileKind, Kind, Root, member, name_of
 from jcache.runtime.sealed_store import OpenedEntry, open_entry, staleness
@@ -30,9 +29,8 @@ _ITEMS: Final = {  # by how the label of a part begins; what is not here is the 
 _MAX_HEADERS_READ: Final = 200
 _MAX_HEADERS_READ_AFTER_MISS: Final = 20
 _DEPENDENCY_PREFIXES: Final = (
-    "ran ",
-    LOADED,
-    "pytrees registered",
+    "imported ",
+    "content",
     "file ",
     "directory ",
     "environment ",
@@ -102,7 +100,7 @@ def explain(
                 continue
             if isinstance(opened, Finding):
                 return explanation(f"it is damaged: {opened.evidence}", Item.DAMAGED)
-            if stale := staleness(opened.header, parts):
+            if stale := staleness(opened.header, parts, root):
                 since = f"its code or its inputs have changed since it was {_BUILT_OR_TRACED[kind]}:"
                 return explanation(since, Item.PROGRAM, *stale)
             load(opened)

@@ -18,15 +18,14 @@ from typing import NamedTuple
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.findings import Damage, Finding, Stamp
 from jcache.fingerprint.describe import changes
-from jcache.fingerprint.distributions import loaded_now
-from jcache.fingerprint.flattening import flattened_now
 from jcache.fingerprint.io.digests import now
-from jcache.fingerprint.observed import discovered, discovered_now
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.runtime.events import Refusal, refusal_of
 from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.warn import warn_once
+from jcache.runtime.worlds.digests import digests_of
+from jcache.runtime.worlds.world import IMPORTED, imported_now
 from jcache.runtime.write_queue import WriteQueue
 from jcache.store.economics import Spent
 from jcache.store.entry_writer import Outcome
@@ -110,19 +109,20 @@ def dependencies_of(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[st
     return {label: text for label, text in header.key_parts.items() if label not in known}
 
 
-def staleness(header: EnvelopeHeader, known: Mapping[str, str]) -> list[str]:
-    """Return the changes of the code and files that an entry was made from, a line each; none for a fresh entry.
+def staleness(header: EnvelopeHeader, known: Mapping[str, str], root: Root) -> list[str]:
+    """Return the changes of what was read and imported while an entry was made, a line each; none for a fresh entry.
 
     Args:
         header: the header of the entry.
         known: the parts of its key.
+        root: the root in use, which remembers the digests of files.
     """
     then = dependencies_of(header, known)
     if not then:
         return []
-    ran, pytrees, libraries = discovered(then), flattened_now(header.key_parts), loaded_now(then)
-    rest = then.keys() - ran.keys() - pytrees.keys() - libraries.keys()
-    today = {**libraries, **now(rest), **discovered_now(ran), **pytrees}
+    modules = [label for label in then if label.startswith(IMPORTED)]
+    today = {**now(then), **imported_now(modules, digests_of(root))}
+    then = {label: then[label] for label in today}
     return [] if today == then else changes(then, today)
 
 

@@ -115,6 +115,17 @@ def program_key(trace: EnvelopeHeader, of: str) -> str:
     return storable(f"{name_of(trace.key)}{_PROGRAM}-{digest}")
 
 
+def content_of(trace: Trace, program: str, signature: str) -> str:
+    """The digest by which two traces of a call are compared: of its result, and of its program for a signature.
+
+    Args:
+        trace: the trace.
+        program: SHA-256 of its StableHLO as text.
+        signature: of the program.
+    """
+    return hashlib.sha256(b"\n".join([trace.payload(), program.encode(), signature.encode()])).hexdigest()[:32]
+
+
 def seal_trace(
     trace: Trace,
     *,

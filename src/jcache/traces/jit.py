@@ -25,9 +25,9 @@ from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.build_context import is_nested
 from jcache.runtime.warn import warn_outside
+from jcache.runtime.worlds.judgement import Check
 from jcache.traces.arguments import gives_arguments
 from jcache.traces.resolver import OLD_OPTIONS, Resolver
-from jcache.traces.revalidation import Check
 from jcache.units import parse_choice
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Jitted:
     Args:
         function: which.
         options: of `jax.jit`.
-        check: how many of the starts that a trace would serve are traced and compared.
+        check: which starts that a trace would serve are traced and compared.
     """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check) -> None:
@@ -180,7 +180,7 @@ def _is_held(function: Callable[..., Any]) -> bool:
 _of_held: Final[dict[tuple[Any, ...], Resolver]] = {}
 
 
-def jit(function: Callable[..., Any] | None = None, /, *, check: Check | str = Check.SAMPLE, **options: Any) -> Any:
+def jit(function: Callable[..., Any] | None = None, /, *, check: Check | str = Check.FIRST, **options: Any) -> Any:
     """`jax.jit` whose programs start warm: with an earlier process's executable, without being traced or lowered.
 
     It is called like `jax.jit`, and what it returns is used like what `jax.jit` returns. The first call in a process

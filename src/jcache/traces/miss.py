@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 from jcache.errors import NotStorable
 from jcache.fingerprint.describe import some
+from jcache.formats.envelope import EnvelopeHeader
 from jcache.jax_internals import avals
 from jcache.jax_internals.compile_record import Compilation
 from jcache.runtime.build_context import Build
 from jcache.runtime.sealed_store import SealedStore
+from jcache.runtime.worlds.judgement import Judgement
+from jcache.runtime.worlds.world import World
 from jcache.traces import structures
-from jcache.traces.difference import difference
 from jcache.traces.format import Trace
 from jcache.traces.keys import Asked
 from jcache.traces.results import OTHER_RESULT, Remade, unflattened
@@ -31,33 +33,37 @@ class Traced:
         wanted: what is asked for.
         kept: the trace that is there, where it has no program that serves.
         why: it is no hit, where that is known.
-        compare: whether the trace that is there would serve, and is to be compared.
+        world: the world of the call.
+        judged: what is known about the call in this world.
 
     Attributes:
         header: of its trace, once there is one.
         why: it is no hit.
         reason: why its trace must not be stored, None if it may.
         is_refused: whether it must not be by any process that traces it.
-        compared: the trace that it is to be compared with, if it is.
+        kept: the trace that it is to be compared with, if there is one.
+        is_compared: whether the call was traced in order to compare it.
     """
 
     def __init__(
-        self, store: SealedStore, wanted: Asked, kept: Kept | None, why: str | None, *, compare: bool = False
+        self, store: SealedStore, wanted: Asked, kept: Kept | None, why: str | None, world: World, judged: Judgement
     ) -> None:
         self.asked = wanted
         self.why = why
-        self.build = Build(store.root.path, wanted.key, strict=True)
-        self.header = None if kept is None else kept.opened.header
+        self.build = Build(store.root, wanted.key, strict=True)
+        self.header: EnvelopeHeader | None = None
+        self.kept = kept
+        self.world = world
+        self.judged = judged
+        self.is_compared = kept is not None and why is None
         self.reason: str | None = None
         self.is_refused = False
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []
-        self.compared = kept if compare else None
-        self._kept = kept
 
     def run(self, call: Callable[[], T]) -> T:
         """Calls the function, whose exceptions pass."""
-        result = self.build.run(call, self.asked.fingerprint)
+        result = self.build.run(call)
         self.reason = self.build.reason
         if self.reason is None and (changed := self.asked.changed(self.build.kept)):
             self.reason = f"tracing it changes its key: {some(changed)}"
@@ -97,10 +103,6 @@ class Traced:
             mesh=told.mesh,
         )
 
-    def difference(self, trace: Trace) -> str | None:
-        """What tells the trace from the one that is there, None if it is the same."""
-        return None if self._kept is None else difference(self._kept.trace, trace)
-
     def has_unfit(self, told: Compilation) -> bool:
         """Whether the trace that is there has this very program, and yet none that could be replayed."""
-        return self.why == NO_PROGRAM and self._kept is not None and self._kept.artifact(told.signature) is not None
+        return self.why == NO_PROGRAM and self.kept is not None and self.kept.artifact(told.signature) is not None

@@ -76,7 +76,7 @@ class Call:
             spared = self.kept.opened.header.build_seconds
             tally.add(self.shelf.store.root, self.rough, self.cpu_seconds, spared)
             observers.tell_trace(TraceCall(name, self.key, HIT, None, self.seconds, spared))
-        elif self.traced is not None and self.traced.compared is None:
+        elif self.traced is not None and not (self.traced.is_compared and reason is None):
             outcome = STORED if reason is None else NOT_STORED
             observers.tell_trace(TraceCall(name, self.key, outcome, reason or self.traced.why, self.seconds))
 

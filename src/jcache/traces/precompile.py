@@ -16,13 +16,13 @@ from jcache import clock
 from jcache.errors import InvalidValue
 from jcache.jax_internals import config
 from jcache.jax_internals.presets import STORE_EVERYTHING
+from jcache.runtime.worlds.judgement import Check
 from jcache.store import roots
 from jcache.traces.arguments import gives_arguments
 from jcache.traces.format import has_executable
 from jcache.traces.jit import Jitted
 from jcache.traces.pending_call import Call
 from jcache.traces.resolver import Resolver
-from jcache.traces.revalidation import Check
 
 
 class Spec:

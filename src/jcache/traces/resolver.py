@@ -15,6 +15,7 @@ import functools
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import clock
@@ -25,6 +26,8 @@ from jcache.jax_internals.gc_pause import collector
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.warn import warn_once
+from jcache.runtime.worlds.judgement import Check, Judgement
+from jcache.runtime.worlds.world import World
 from jcache.store import roots
 from jcache.traces import pending_call, structures
 from jcache.traces.arguments import Given, flatten_again, given
@@ -32,7 +35,6 @@ from jcache.traces.hints import Verdicts
 from jcache.traces.keys import OTHER_LEAVES, Asked, Statics, asked, roughly, roughly_called
 from jcache.traces.pending_call import Call
 from jcache.traces.results import Remade, unflattened
-from jcache.traces.revalidation import Check, is_due
 from jcache.traces.trace_places import shelf_in_use
 from jcache.traces.trace_store import NO_PROGRAM, Kept, Shelf
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 OLD_OPTIONS: Final = frozenset({"backend", "device"})
 _MOST_REFUSED: Final = 1000
+_resolutions: Final[dict[tuple[Path, str], int]] = {}
 _STATIC: Final = ("static_argnums", "static_argnames")
 _SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
 
@@ -52,6 +55,8 @@ class _Looked(NamedTuple):
     Attributes:
         asked: what it asks for.
         shelf: where.
+        world: of the call.
+        judged: what is known about it in this world.
         found: what there is.
         rough: the call, as verdicts have it.
         ahead: the executable that it will likely need.
@@ -60,6 +65,8 @@ class _Looked(NamedTuple):
 
     asked: Asked
     shelf: Shelf
+    world: World
+    judged: Judgement
     found: Kept | str | None
     rough: str
     ahead: preload.Preload | None
@@ -83,7 +90,7 @@ class Resolver:
         refused: why calls were traced, or will be in the next process, by key and as verdicts have the call.
     """
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check = Check.NEVER) -> None:
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check = Check.FIRST) -> None:
         self.function = function
         self.options = options
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
@@ -119,7 +126,7 @@ class Resolver:
             if reason is None:
                 wanted, shelf = asked(self.function, self.statics, Given(args, dict(kwargs))), shelf_in_use()
                 refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
-                found = shelf.explain(wanted, refused)
+                found = shelf.explain(wanted, refused, self._check)
                 before = None if found.hit or found.nearest is not None else self.refused.get(rough)
                 return found if before is None else found._replace(reason=before)
         except (GraphKeyError, NotStorable) as error:
@@ -145,12 +152,9 @@ class Resolver:
             if looked is not None:
                 wanted, found = looked.asked, looked.found
                 kept, why = (found, None) if isinstance(found, Kept) else (None, found)
-                compare = False
                 if kept is not None and wanted.key in self._unserved:
                     why = self._unserved[wanted.key]
-                elif kept is not None and is_due(self._check, looked.shelf.store.root, wanted.key):
-                    compare = True
-                elif kept is not None:
+                elif kept is not None and looked.judged.may_serve:
                     made = self._stand_in(looked, kept, started)
                     if isinstance(made, tuple):
                         stands_in = True
@@ -158,7 +162,7 @@ class Resolver:
                     why = made
                 from jcache.traces.miss import Traced
 
-                traced = Traced(looked.shelf.store, wanted, kept, why, compare=compare)
+                traced = Traced(looked.shelf.store, wanted, kept, why, looked.world, looked.judged)
                 return self._trace(looked, traced, Given(args, kwargs))
         finally:
             if not stands_in:  # else it waits until the executable is there
@@ -182,10 +186,16 @@ class Resolver:
                 key = wanted.key
                 if not tracing.are_inputs(wanted.leaves):
                     raise NotStorable(OTHER_LEAVES)
-                found = shelf.look(wanted)
-                reason = None if isinstance(found, Kept) else Verdicts(shelf.store.root).refusal(key)
+                world = shelf.world(wanted, self._count(shelf, key))
+                judged = shelf.judge(wanted, world, self._check)
+                found = None if judged.refused else shelf.look(wanted, judged)
+                if isinstance(found, Kept) and self._check is not Check.NEVER:
+                    judged = judged if judged.is_of(found.opened.header) else Judgement(new=judged.new)
+                reason = judged.refused
+                if reason is None and not isinstance(found, Kept):
+                    reason = Verdicts(shelf.store.root).refusal(key)
                 if reason is None:
-                    return _Looked(wanted, shelf, found, rough, ahead, program)
+                    return _Looked(wanted, shelf, world, judged, found, rough, ahead, program)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
@@ -194,6 +204,12 @@ class Resolver:
         if not tracing.top_level()():  # as it is where jit is disabled: nothing is traced then
             observers.tell_trace(TraceCall(self.name, None, BYPASSED, reason))
         return None
+
+    def _count(self, shelf: Shelf, key: str) -> int:
+        """How often this process has asked for a key, this time included."""
+        of = shelf.store.root.path, key
+        number = _resolutions[of] = _resolutions.get(of, 0) + 1
+        return number
 
     def _slower(self, rough: str) -> str | None:
         """Why a call is not to be looked up, None if it is."""
@@ -308,8 +324,6 @@ class Resolver:
         collector.go_on()
         call = pending_call.mine()
         pending_call.begin(None)
-        if call is not None and call.traced is not None and isinstance(error, Exception) and not call.is_compiled:
-            call.shelf.compare_raised(call.traced, error)
         if call is not None and (call.compilation or call.replay):
             self.forget()  # what JAX has lowered but not compiled, it compiles later without telling
         if call is None or call.replay is None or not isinstance(error, Exception) or not tracing.is_of_jax(error):

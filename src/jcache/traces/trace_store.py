@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -14,17 +15,30 @@ from jcache.layout import Root
 from jcache.runs import observers
 from jcache.runtime.events import Refusal
 from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly, staleness
-from jcache.runtime.warn import warn_outside
+from jcache.runtime.worlds.comparisons import Comparisons, variant_key
+from jcache.runtime.worlds.digests import digests_of
+from jcache.runtime.worlds.judgement import Check, Judgement, judge
+from jcache.runtime.worlds.world import World, take
 from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import belongs_to
-from jcache.traces.difference import difference_of_programs
-from jcache.traces.format import TRACES, Trace, parts_of_program, program_key, seal_program, seal_trace
+from jcache.traces.difference import difference, difference_of_programs
+from jcache.traces.format import (
+    TRACES,
+    Trace,
+    content_of,
+    parts_of_program,
+    program_key,
+    seal_program,
+    seal_trace,
+)
 from jcache.traces.keys import Asked
+from jcache.vocabulary import Item
 
 if TYPE_CHECKING:
     from jcache.runtime.explain import Explanation
     from jcache.traces.miss import Traced
 
+_CONTENT: Final = "content"  # the part of a trace by which it is compared
 NO_PROGRAM: Final = "none of its programs is for such shardings, devices and options"
 
 
@@ -91,12 +105,30 @@ class Shelf:
     def __init__(self, store: SealedStore, shared: Sequence[Root] = ()) -> None:
         self.store = store
         self.shared = shared
+        self.comparisons = Comparisons(store.root, TRACES, shared)
 
-    def look(self, wanted: Asked) -> Kept | str | None:
-        """The trace of a call if one may be served, else why not; None where there is none."""
+    def world(self, wanted: Asked, resolution: int) -> World:
+        """The world of a call.
+
+        Args:
+            wanted: what it asks for.
+            resolution: how often this process has asked for that: what a program has changed meanwhile is not known.
+        """
+        taken = take(digests_of(self.store.root))
+        return taken.with_components({"resolution": f"{resolution}", **wanted.fingerprint.loose})
+
+    def judge(self, wanted: Asked, world: World, check: Check) -> Judgement:
+        """What is known about a call in a world."""
+        if world.unknown is not None and check is not Check.NEVER:
+            return Judgement(refused=world.unknown)
+        return judge(self.comparisons, wanted.key, world, check)
+
+    def look(self, wanted: Asked, judged: Judgement) -> Kept | str | None:
+        """The trace of a call to serve or to compare with, else why there is none; None where there is none."""
         why = None
+        key = wanted.key if judged.compared is None else judged.compared.text
         for root in (self.store.root, *self.shared):
-            found = self._found(root, wanted)
+            found = self._found(root, wanted, key)
             if isinstance(found, Kept):
                 return found
             if found is not None:
@@ -107,11 +139,11 @@ class Shelf:
                     self.store.quarantine_softly(found)
         return why
 
-    def _found(self, root: Root, wanted: Asked) -> Kept | Finding | None:
-        found = open_softly(root, TRACES, wanted.key)
+    def _found(self, root: Root, wanted: Asked, key: str) -> Kept | Finding | None:
+        found = open_softly(root, TRACES, key)
         if not isinstance(found, OpenedEntry):
             return found
-        if stale := staleness(found.header, wanted.parts):
+        if stale := staleness(found.header, wanted.parts, self.store.root):
             return found.finding(Damage.STALE, f"What it was traced from has changed: {some(stale)}.")
         try:
             return Kept(self.store, found, Trace.of(found.payload))
@@ -124,96 +156,124 @@ class Shelf:
 
         return why_missed(self.store.root, TRACES, wanted.fingerprint.name, wanted.key, wanted.parts)
 
-    def explain(self, wanted: Asked, refused: str | None) -> Explanation:
+    def explain(self, wanted: Asked, refused: str | None, check: Check) -> Explanation:
         """Whether a call is served, and if not, why; nothing is changed.
 
         Args:
             wanted: what the call asks for.
             refused: why it could not be stored or served, as this process has seen.
+            check: which starts compare.
         """
         from jcache.runtime.explain import Explanation, explain
 
         name, key = wanted.fingerprint.name, wanted.key
+        judged = self.judge(wanted, self.world(wanted, 1), check)
+        refused = refused or judged.refused
         if refused is not None:
             return Explanation(name=name, key=key, hit=False, reason=refused)
         root, load = self.store.root, lambda found: Trace.of(found.payload)
-        return explain(root, TRACES, name, key, wanted.parts, load, self.shared)
+        entry = key if judged.compared is None else judged.compared.text
+        found = explain(root, TRACES, name, entry, wanted.parts, load, self.shared)
+        if not found.hit or judged.may_serve:
+            return found
+        return found._replace(hit=False, reason=judged.reason(), item=Item.WORLD)
 
     def keep(self, traced: Traced, told: Compilation) -> str | None:
         """Stores what was traced and compiled; returns why not, None if it is there."""
-        from jcache.runtime.build_context import producers
-
         reason = traced.reason or told.reason
         traced.is_refused = reason is not None and not traced.build.is_passing
         if reason is None and not told.done:
             reason = "it was not compiled"
         if reason is not None:
             return reason
-        traced.why = traced.why or self.why_missed(traced.asked)
-        trace = traced.trace(told)
-        difference = traced.difference(trace)
-        if traced.compared is not None:
-            difference = difference or _difference_of_texts(traced.compared, told)
-            self._compared(traced, difference)
-        if difference is not None:
-            return f"tracing it again differs: {difference}"
-        if traced.has_unfit(told):
-            traced.is_refused = True
-            return "its program is for other devices than those that its arguments lie on"
-        sealed = b""
         if traced.header is None:
-            sealed = seal_trace(
-                trace,
-                key=traced.asked.key,
-                parts=traced.parts,
-                seconds=traced.build.seconds,
-                parents=tuple(traced.build.parents),
-                producers=producers(),
-            )
-            traced.header = read_header(sealed)
-        reason = self._put_program(
-            traced.header,
-            told.artifact,
-            parts_of_program(
+            reason = self._settle(traced, told)
+        if reason is None and traced.header is not None:
+            parts = parts_of_program(
                 signature=told.signature,
                 device=told.device_key,
                 executable=told.executable_key,
                 text=told.text,
                 recipe=told.recipe,
-            ),
-        )
-        if sealed:
-            reason = traced.reason = reason or self._put(traced.asked.key, sealed, traced.build.seconds)
-            self.store.record_spent(Spent(TRACES, traced.asked.key, traced.build.economics))
-            self.store.mark_used(
-                program_key(traced.header, told.signature)
-            )  # so that it does not look older than its trace
+            )
+            reason = self._put_program(traced.header, told.artifact, parts)
         return reason
 
-    def compare_raised(self, traced: Traced, error: Exception) -> None:
-        """Compares a function that raised while it was traced, where its stored trace would have been served."""
-        if traced.compared is not None:
-            self._compared(traced, f"it raises {type(error).__name__}")
+    def _settle(self, traced: Traced, told: Compilation) -> str | None:
+        """Compares what was traced with the trace that is there, and stores it if it is another; returns why not."""
+        trace, asked = traced.trace(told), traced.asked
+        difference = None if traced.kept is None else self._difference(traced, trace, told)
+        if traced.is_compared:
+            observers.tell_compared(asked.fingerprint.name, asked.key, same=difference is None, why=traced.judged.new)
+        if traced.kept is not None and difference is None:
+            if traced.has_unfit(told):
+                traced.is_refused = True
+                return "its program is for other devices than those that its arguments lie on"
+            traced.header = traced.kept.opened.header
+            self._compared(traced, same=True)
+            return None
+        if difference is not None and traced.judged.is_exact:
+            return self._refuse(traced, difference)
+        traced.is_compared = False
+        news = [text for text in (traced.judged.new, difference) if text]
+        traced.why = traced.why or ": ".join(news) or self.why_missed(asked)
+        return self._store(traced, trace, content_of(trace, told.text, told.signature))
 
-    def _compared(self, traced: Traced, difference: str | None) -> None:
-        """Tells that a stored trace was compared; if it differs it goes to quarantine.
+    def _difference(self, traced: Traced, trace: Trace, told: Compilation) -> str | None:
+        """What tells a trace from the one that is there, None if nothing does."""
+        if traced.kept is None:
+            return None
+        found = difference(traced.kept.trace, trace)
+        text = traced.kept.text(told.signature)
+        if found is not None or text == told.text:
+            return found
+        if text is None:  # the same in this world; in another one it cannot be known
+            return None if traced.judged.is_exact else "it has no program for such shardings, devices and options"
+        return difference_of_programs(traced.kept.artifact(told.signature), told.artifact)
 
-        Warns:
-            UserWarning: it is another program.
-        """
-        if traced.compared is None:
-            return
-        opened, name = traced.compared.opened, traced.asked.fingerprint.name
-        observers.tell_compared(name, opened.header.key, same=difference is None)
-        if difference is not None:
-            evidence = f"Tracing it again differs: {difference}."
-            self.store.quarantine_softly(opened.finding(Damage.STALE, evidence))
-            warn_outside(
-                f"Tracing `{name}` again differs from its stored trace {opened.header.key}: {difference}. Something "
-                "that it depends on is not seen by jcache. This start does what was traced now. The stored trace is in "
-                "quarantine, and processes that it has served may have computed other results.",
-                UserWarning,
-            )
+    def _refuse(self, traced: Traced, difference: str) -> str:
+        """Has this world serve nothing: two starts in it gave different programs."""
+        reason = f"two starts of the same program gave different results: {difference}"
+        if "PYTHONHASHSEED" not in os.environ:
+            reason += "; if it iterates over a set, set PYTHONHASHSEED=0"
+        self.comparisons.refuse(traced.asked.key, traced.world, reason)
+        return reason
+
+    def _store(self, traced: Traced, trace: Trace, content: str) -> str | None:
+        """Stores a trace, under the call's own key if that is free; returns why not, None if it is there."""
+        from jcache.runtime.build_context import producers
+
+        asked = traced.asked
+        for key in (variant_key(asked.key, content), asked.key):
+            there = open_softly(self.store.root, TRACES, key)
+            if isinstance(there, OpenedEntry) and there.header.key_parts.get(_CONTENT) == content:
+                if stale := staleness(there.header, asked.parts, self.store.root):
+                    self.store.quarantine_softly(there.finding(Damage.STALE, f"{some(stale)}."))
+                    break
+                traced.header = there.header
+                self._compared(traced, same=False)
+                return None
+        key = variant_key(asked.key, content) if self.store.has(asked.key) else asked.key
+        sealed = seal_trace(
+            trace,
+            key=key,
+            parts={**traced.parts, _CONTENT: content},
+            seconds=traced.build.seconds,
+            parents=tuple(traced.build.parents),
+            producers=producers(),
+        )
+        traced.header = read_header(sealed)
+        reason = traced.reason = self._put(key, sealed, traced.build.seconds)
+        self.store.record_spent(Spent(TRACES, key, traced.build.economics))
+        if reason is None:
+            self._compared(traced, same=False)
+        return reason
+
+    def _compared(self, traced: Traced, *, same: bool) -> None:
+        """Notes that a trace has the program of this world."""
+        if traced.header is not None and traced.world.unknown is None:
+            left = traced.judged.left_after(by_chance=bool(traced.asked.fingerprint.chance), same=same)
+            self.comparisons.add(traced.asked.key, traced.header, traced.world, left)
 
     def served(self, kept: Kept, replay: Replay, seconds: float | None) -> str | None:
         """Counts a trace that stood in for tracing, and stores what had to be compiled for it; returns why not.
@@ -249,10 +309,3 @@ class Shelf:
         """Stores an entry; returns why not, None if it is there."""
         outcome = self.store.put_softly(key, data, seconds)
         return f"{outcome}" if isinstance(outcome, Refusal) else None
-
-
-def _difference_of_texts(kept: Kept, told: Compilation) -> str | None:
-    """What tells a program from the stored one of its signature, None if nothing does or there is none."""
-    if kept.text(told.signature) in {None, told.text}:
-        return None
-    return difference_of_programs(kept.artifact(told.signature), told.artifact)

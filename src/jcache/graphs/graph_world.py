@@ -1,0 +1,87 @@
+"""What is known of a graph in the world of this process: whether a stored one may be served, or is built to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from jcache.fingerprint import Fingerprint
+from jcache.formats.envelope import EnvelopeHeader
+from jcache.graphs.roots import GRAPHS
+from jcache.layout import Root
+from jcache.runtime.worlds.comparisons import Comparisons
+from jcache.runtime.worlds.digests import digests_of
+from jcache.runtime.worlds.judgement import Check, judge
+from jcache.runtime.worlds.world import take
+from jcache.store.lineage import version_of
+
+_SLOW_S: Final = 10.0  # what takes longer to build is not built to compare, unless that is asked for
+
+
+class GraphWorld:
+    """What is known of a call in the world as it is when this is made.
+
+    Args:
+        root: the root that is written.
+        shared: more roots, which are read only.
+        key: the key of the call.
+        fingerprint: of the call.
+        check: which graphs are built again and compared; None as `jcache.GraphCache` has it.
+
+    Attributes:
+        judged: what is known.
+        entry: key of the entry that serves, or is compared.
+    """
+
+    def __init__(
+        self, root: Root, shared: Sequence[Root], key: str, fingerprint: Fingerprint, check: Check | None
+    ) -> None:
+        self.root = root
+        self._key = key
+        self._by_chance = bool(fingerprint.chance)
+        self._check = check
+        self._comparisons = Comparisons(root, GRAPHS, shared)
+        self._world = take(digests_of(root)).with_components(fingerprint.loose)
+        self.judged = judge(self._comparisons, key, self._world, check or Check.FIRST)
+        self.entry = key if self.judged.compared is None else self.judged.compared.text
+        self._own: tuple[str, str] | None = None  # the entry that this process has stored or compared
+
+    def may_serve(self, header: EnvelopeHeader) -> bool:
+        """Return whether an entry may be served now."""
+        return self._is_good(header) or self.is_uncompared(header)
+
+    def is_uncompared(self, header: EnvelopeHeader) -> bool:
+        """Return whether an entry is served only because building it takes long."""
+        return self._check is None and header.build_seconds >= _SLOW_S and not self._is_good(header)
+
+    def _is_good(self, header: EnvelopeHeader) -> bool:
+        if self._check is Check.NEVER or self._own == (header.key, version_of(header)):
+            return True
+        return self.judged.may_serve and self.judged.is_of(header)
+
+    def is_same_world(self, header: EnvelopeHeader) -> bool:
+        """Return whether an entry was compared in this very world, so that another result is not to be relied on."""
+        return self.judged.is_exact and self.judged.is_of(header)
+
+    def compared(self, header: EnvelopeHeader, *, same: bool) -> None:
+        """Note that an entry has this world's result.
+
+        Args:
+            header: the header of the entry.
+            same: whether it was there before.
+        """
+        self.entry, self._own = header.key, (header.key, version_of(header))
+        if self._world.unknown is None:
+            left = self.judged.left_after(by_chance=self._by_chance, same=same)
+            self._comparisons.add(self._key, header, self._world, left)
+
+    def saved(self, header: EnvelopeHeader) -> None:
+        """Note that the program has saved an entry as this world's result."""
+        self.entry, self._own = header.key, (header.key, version_of(header))
+        if self._world.unknown is None:
+            self._comparisons.add(self._key, header, self._world)
+
+    def refuse(self, reason: str) -> None:
+        """Note that two builds in this world had different results."""
+        if self._world.unknown is None:
+            self._comparisons.refuse(self._key, self._world, reason)

@@ -1,0 +1,151 @@
+"""Whether an entry may be served in a world: it was compared there, or in a world that differs without effect."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+from itertools import combinations
+from typing import Final, NamedTuple
+
+from jcache.formats.envelope import EnvelopeHeader
+from jcache.runtime.worlds.comparisons import Compared, Comparisons
+from jcache.runtime.worlds.world import World
+from jcache.store.lineage import version_of
+
+_ONE_IN: Final = 50
+_PROVISIONAL: Final = 2  # starts that compare a result which may be by chance
+_chance: Final = random.Random()  # noqa: S311  of our own: the program's is as the program left it
+_LEARNT_AFTER: Final = {"arguments": 3, "directory": 3, "environment": 3, "resolution": 3, "attribute": 1}
+_SHOWN: Final = 3
+_MOST: Final = 16  # comparisons of a key that are looked at
+
+
+class Check(StrEnum):
+    """Which starts that a stored result would serve make it again and compare: first ones in a world, all, or none."""
+
+    FIRST = "first"
+    SAMPLE = "sample"  # another word for it
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class Judgement(NamedTuple):
+    """What is known about a call in a world.
+
+    Attributes:
+        compared: the comparison whose entry serves, or is to be compared; None if there is none.
+        may_serve: whether the entry may be served without a comparison.
+        is_exact: whether the entry was compared in this very world.
+        new: what is new in this world, such as ``train.py changed``; empty if nothing is.
+        refused: why nothing may be served or stored in this world, None if it may.
+    """
+
+    compared: Compared | None = None
+    may_serve: bool = False
+    is_exact: bool = False
+    new: str = ""
+    refused: str | None = None
+
+    def is_of(self, entry: EnvelopeHeader) -> bool:
+        """Return whether an entry is the one that was compared, and not a later one of its key."""
+        known = self.compared
+        return known is not None and (known.text, known.version) == (entry.key, version_of(entry))
+
+    def reason(self) -> str:
+        """Return why the entry is made again and compared."""
+        if self.new:
+            return f"{self.new}: it is made again and compared at the next start"
+        if self.compared is not None and self.compared.left:
+            return f"it may be another in each process: {self.compared.left} more starts compare it"
+        return "it was not compared in this world: it is made again and compared at the next start"
+
+    def left_after(self, *, by_chance: bool, same: bool) -> int:
+        """Return how many starts have still to compare after this one.
+
+        Args:
+            by_chance: whether something was asked for that is another thing in each process.
+            same: whether this start has found the entry to be the same.
+        """
+        if same and self.compared is not None:
+            return max(0, self.compared.left - 1)
+        return _PROVISIONAL if by_chance else 0
+
+
+def judge(comparisons: Comparisons, key: str, world: World, check: Check) -> Judgement:
+    """Return what is known about a call in a world.
+
+    Args:
+        comparisons: what was compared.
+        key: the key of the call.
+        world: the world.
+        check: which starts compare.
+    """
+    known = comparisons.of(key)
+    same = [each for each in known if each.world == world.digest]
+    if same and same[-1].is_refusal:
+        return Judgement(refused=same[-1].text)
+    served = [each for each in known if not each.is_refusal]
+    if check is Check.NEVER or not served:
+        return Judgement(served[-1] if served else None, may_serve=check is Check.NEVER)
+    if same:
+        last = same[-1]
+        return Judgement(last, last.left == 0 and check is not Check.ALWAYS, is_exact=True)
+    rows = [(each, row) for each in served[-_MOST:] if (row := comparisons.components(each.world)) is not None]
+    learnt = _learnt(rows)
+    for each, row in reversed(rows):
+        if each.left == 0 and differing(row, world.components) <= learnt:
+            return Judgement(each, check is not Check.ALWAYS and _chance.randrange(_ONE_IN) > 0)
+    if not rows:
+        return Judgement(served[-1])
+    nearest, its = min(reversed(rows), key=lambda row: len(differing(row[1], world.components)))
+    return Judgement(nearest, new=in_words(differing(its, world.components) - learnt, its, world.components))
+
+
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
+    """Return the labels of the components in which two worlds differ."""
+    return {label for label, _ in one.items() ^ other.items()}
+
+
+def in_words(labels: Collection[str], then: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return what is new in a world, in a few words such as ``train.py changed``."""
+    told = [_told(label, then.get(label), now.get(label)) for label in sorted(labels, key=_rank)]
+    rest = len(told) - _SHOWN
+    return ", ".join(told[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _told(label: str, then: str | None, now: str | None) -> str:
+    kind, _, name = label.partition(" ")
+    what = name if kind in {"source", "edited", "distribution"} else label
+    if kind == "distribution" and then and now:
+        versions = then.partition(" ")[0], now.partition(" ")[0]
+        return f"{name} {versions[0]} → {versions[1]}" if versions[0] != versions[1] else f"{name} was edited"
+    if kind == "interpreter":
+        return f"{then} → {now}"
+    return f"{what} {'is new' if then is None else 'is gone' if now is None else 'changed'}"
+
+
+def _rank(label: str) -> tuple[int, str]:
+    kinds = ("source", "edited", "code", "interpreter", "distribution", "environment", "arguments", "directory")
+    kind = label.partition(" ")[0]
+    return kinds.index(kind) if kind in kinds else len(kinds), label
+
+
+def _learnt(rows: Sequence[tuple[Compared, Mapping[str, str]]]) -> set[str]:
+    """Return the labels of the components that differed in several compared worlds without effect.
+
+    Two worlds with different results must still differ in one that is not learnt.
+    """
+    found: set[str] = set()
+    for label in {label for _, row in rows for label in row}:
+        after = _LEARNT_AFTER.get(label.partition(" ")[0])
+        if after is not None:
+            values: dict[str, set[str | None]] = {}
+            for each, row in rows:
+                values.setdefault(each.text, set()).add(row.get(label))
+            if max(map(len, values.values())) > after:
+                found.add(label)
+    for (one, row), (other, its) in combinations(rows, 2):
+        if one.text != other.text and (between := differing(row, its)) <= found:
+            found -= between
+    return found

@@ -1,0 +1,84 @@
+"""What surrounds a program: interpreter, command, directory and the environment variables that can matter to it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Collection
+from typing import Any, Final
+
+from jcache.runtime.worlds.digests import short
+
+_PREFIXES: Final = ("JAX_", "XLA_", "EQX_", "LIBTPU_", "TPU_", "NVIDIA_TF32")
+_OF_CACHES: Final = ("JAX_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE", "JAX_LOG", "JAX_DEBUG_LOG", "JAX_EXPLAIN_CACHE")
+_NO_PACKAGES: Final = sys.stdlib_module_names | {"__main__", "__mp_main__", "jcache", "pytest", "xdist"}
+_OPTIONS: Final = (
+    "JAX_ENABLE_COMPILATION_CACHE",
+    "JAX_RAISE_PERSISTENT_CACHE_ERRORS",
+    "JAX_ENABLE_PGLE",
+)  # which are about caches, and change no program
+
+
+def program_directory() -> str:
+    """Return the directory of the program's main file, or the working directory."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.dirname(os.path.abspath(file)) if isinstance(file, str) else _working_directory()
+
+
+def take(top: str, variables: Collection[str], packages: Collection[str]) -> tuple[dict[str, str], str | None]:
+    """Return the components, and why the program's code is not known, or None.
+
+    Args:
+        top: the directory of the program.
+        variables: the names of variables that stand in the program's own code.
+        packages: the names of the loaded packages.
+    """
+    found = {
+        "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
+        "flags": _digest(list(sys.flags), sorted(sys._xoptions.items()), sys.warnoptions),
+        "arguments": _digest([_relative(each, top) for each in sys.argv[1:]]),
+        "directory": _relative(_working_directory(), top),
+    }
+    prefixes = _PREFIXES + tuple(f"{name.upper()}_" for name in packages if name not in _NO_PACKAGES)
+    for name, value in os.environ.items():
+        if name == "PYTHONHASHSEED" or ((name in variables or name.startswith(prefixes)) and not _is_of_caches(name)):
+            found[f"environment {name}"] = _digest(_relative(value, top))
+    code, reason = _main_code()
+    if code is not None:
+        found["code"] = code
+    return found, reason
+
+
+def _is_of_caches(name: str) -> bool:
+    return name.startswith((*_OF_CACHES, "JCACHE_")) or name in _OPTIONS
+
+
+def _main_code() -> tuple[str | None, str | None]:
+    """Return the digest of a main program that has no file, and why it is not known."""
+    main: Any = sys.modules.get("__main__")
+    if isinstance(getattr(main, "__file__", None), str):
+        return None, None
+    cells = getattr(main, "In", None)
+    if isinstance(cells, list):  # a notebook's
+        return _digest([str(each) for each in cells]), None
+    given = list(sys.orig_argv)
+    if "-c" in given[:-1]:
+        return _digest(given[given.index("-c") + 1]), None
+    return None, "the program was not read from a file"
+
+
+def _relative(text: str, top: str) -> str:
+    """Return a path from the program's directory; any other text as it is."""
+    return os.path.relpath(text, top) if os.path.isabs(text) and os.path.exists(text) else text
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it has been removed
+        return os.sep
+
+
+def _digest(*values: object) -> str:
+    return short(repr(values).encode(errors="surrogatepass"))

@@ -1,0 +1,124 @@
+"""The world of a call: all that the program can be made of, each component with a digest.
+
+Two processes in one world run the same program: the same sources, distributions, interpreter, command and environment.
+Neither the host nor the user nor the time is a part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from jcache.runtime.worlds import surroundings
+from jcache.runtime.worlds.digests import Digests
+from jcache.runtime.worlds.distributions import Distributions
+from jcache.runtime.worlds.sources import Sources, file_of, imported_since
+
+IMPORTED: Final = "imported "
+_DISTRIBUTION: Final = "distribution "
+_AS_INSTALLED: Final = "as installed"
+_ABSENT: Final = "absent"
+
+
+class World(NamedTuple):
+    """The world of a call.
+
+    Attributes:
+        components: by label, such as ``source train.py``, a digest or a version with one.
+        unknown: why the world cannot be told from others, None if it can.
+    """
+
+    components: Mapping[str, str]
+    unknown: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits."""
+        return digest_of(self.components)
+
+    def with_components(self, more: Mapping[str, str]) -> World:
+        """Return the same world with more components."""
+        return World({**self.components, **more}, self.unknown)
+
+
+def digest_of(components: Mapping[str, str]) -> str:
+    """Return the digest of a world's components."""
+    text = "\n".join(f"{label}\t{value}" for label, value in sorted(components.items()))
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def take(digests: Digests) -> World:
+    """Return the world as it is now.
+
+    Args:
+        digests: the remembered digests of the root in use.
+    """
+    top = surroundings.program_directory()
+    contents = _distributions.contents(sys.path, digests)
+    found, variables, reason = _sources.take(_distributions, digests, top)
+    around, unseen = surroundings.take(top, variables, _sources.packages)
+    digests.save()
+    installed = {_DISTRIBUTION + name: text for name, text in contents.items()}
+    return World({**installed, **found, **around}, reason or unseen)
+
+
+def loaded() -> frozenset[str]:
+    """Return the names of the modules that are loaded."""
+    return frozenset(sys.modules)
+
+
+def imported(before: frozenset[str], digests: Digests) -> dict[str, str]:
+    """Return the modules that were imported since, each with what its file holds.
+
+    Args:
+        before: what `loaded` has returned.
+        digests: the remembered digests of the root in use.
+    """
+    return {IMPORTED + name: text for name, path in imported_since(before) if (text := _text(name, path, digests))}
+
+
+def imported_now(labels: Iterable[str], digests: Digests) -> dict[str, str]:
+    """Return the modules of labels as they are now; those that are not loaded are found and not imported.
+
+    A process that is served a result counts the modules that making it would have imported as loaded.
+    """
+    found = {}
+    for label in labels:
+        name = label.removeprefix(IMPORTED)
+        path = _path_of(name)
+        found[label] = (path and _text(name, path, digests)) or _ABSENT
+    return found
+
+
+def _text(name: str, path: str, digests: Digests) -> str | None:
+    """Return the digest of a module's file; None for a file of Python or jcache."""
+    _sources.add(name, path, _distributions, digests, surroundings.program_directory())
+    if not _sources.has(path):
+        return None
+    return _sources.digest(path, digests) or _AS_INSTALLED
+
+
+def _path_of(name: str) -> str | None:
+    if name in sys.modules:
+        return file_of(sys.modules[name])
+    places = None
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        try:
+            spec = importlib.machinery.PathFinder.find_spec(".".join(parts[:end]), places)
+        except (ImportError, ValueError, AttributeError, TypeError):
+            return None
+        if spec is None:
+            return None
+        if end == len(parts):
+            return os.path.abspath(spec.origin) if spec.has_location and spec.origin else None
+        places = list(spec.submodule_search_locations or ())
+    return None
+
+
+_sources: Final = Sources()
+_distributions: Final = Distributions()
