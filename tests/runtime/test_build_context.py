@@ -25,8 +25,8 @@ def half() -> float:
 
 def build(root: Root, call: Callable[[], object] = half) -> Build:
     """Run a build, and return it."""
-    one = Build(root.path, GRAPH)
-    one.run(call, fingerprint(half))
+    one = Build(root, GRAPH)
+    one.run(call)
     return one
 
 
@@ -35,7 +35,7 @@ def test_a_build_is_in_progress_while_its_function_runs(native: Root) -> None:
     seen: list[tuple[bool, bool, bool]] = []
 
     def look() -> None:
-        seen.append((is_nested(), is_building(native.path, GRAPH), is_building(native.path, key(2, "mesh"))))
+        seen.append((is_nested(), is_building(native, GRAPH), is_building(native, key(2, "mesh"))))
 
     def fail() -> None:
         look()
@@ -65,10 +65,10 @@ def test_files_that_are_read_meanwhile_are_dependencies(native: Root, tmp_path: 
 
 def test_a_requested_graph_is_a_parent_of_the_build_that_asks_for_it(native: Root) -> None:
     """All builds of the thread depend on what that graph depends on, and only the innermost has it as a parent."""
-    inner = Build(native.path, key(2, "mesh"))
+    inner = Build(native, key(2, "mesh"))
 
     def ask() -> None:
-        inner.run(lambda: add_dependency(key(3, "mesh"), {"file /a": "1"}), fingerprint(half))
+        inner.run(lambda: add_dependency(key(3, "mesh"), {"file /a": "1"}))
 
     outer = build(native, ask)
     assert (list(outer.parents), list(inner.parents)) == ([], [key(3, "mesh")])

@@ -79,11 +79,11 @@ def test_an_entry_is_stale_once_a_dependency_has_changed(native: Root, place: Pa
     opened = open_entry(native, KIND, KEY)
     assert isinstance(opened, OpenedEntry)
     assert dependencies_of(opened.header, {"x": "2"}).keys() == {label}
-    assert staleness(opened.header, {"x": "2"}) == []
+    assert staleness(opened.header, {"x": "2"}, native) == []
     (tmp_path / "rates.txt").write_text("2")
-    (change,) = staleness(opened.header, {"x": "2"})
+    (change,) = staleness(opened.header, {"x": "2"}, native)
     assert "rates.txt" in change
-    assert staleness(opened.header, opened.header.key_parts) == []
+    assert staleness(opened.header, opened.header.key_parts, native) == []
 
 
 def test_users_of_one_root_share_a_store(native: Root) -> None:

@@ -173,7 +173,7 @@ class Shelf:
                 self._set_aside(call, opened, root)
                 why = why or f"it was damaged: {opened.evidence.rstrip('.')}"
             elif opened is not None and not world.may_serve(opened.header):
-                why = why or world.judged.reason()
+                why = why or world.judged.new or "it was not compared in this world"
             elif opened is not None:
                 if world.is_uncompared(opened.header):
                     self._warn_of(
@@ -300,6 +300,8 @@ class Shelf:
         except Exception as error:  # noqa: BLE001  whatever it is, the program has its value
             self._warn_of(call.function, type(error), f"is not stored: {error!r}.")
             reason = Refusal.FAILED
+        if reason is None and self.world(call).judged.new:
+            why = f"{why}: {self.world(call).told}"
         self.tell(call, STORED if reason is None else NOT_STORED, why if reason is None else reason, build.seconds)
         if reason is not None:
             self.tally.not_stored(reason)

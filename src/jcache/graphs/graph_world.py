@@ -31,6 +31,7 @@ class GraphWorld:
     Attributes:
         judged: what is known.
         entry: key of the entry that serves, or is compared.
+        told: what a comparison has found, in words.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class GraphWorld:
         self._world = take(digests_of(root)).with_components(fingerprint.loose)
         self.judged = judge(self._comparisons, key, self._world, check or Check.FIRST)
         self.entry = key if self.judged.compared is None else self.judged.compared.text
+        self.told = ""
         self._own: tuple[str, str] | None = None  # the entry that this process has stored or compared
 
     def may_serve(self, header: EnvelopeHeader) -> bool:
@@ -71,6 +73,7 @@ class GraphWorld:
             same: whether it was there before.
         """
         self.entry, self._own = header.key, (header.key, version_of(header))
+        self.told = f"built and compared, {'same' if same else 'another'} result"
         if self._world.unknown is None:
             left = self.judged.left_after(by_chance=self._by_chance, same=same)
             self._comparisons.add(self._key, header, self._world, left)

@@ -70,12 +70,14 @@ class TraceCalls:
         calls: all calls.
         compared: the number of stored traces that were traced again to compare, instead of being served.
         differing: the number of these traces that gave another program.
+        news: for each comparison, the function and what is new in the world of its call.
     """
 
     def __init__(self) -> None:
         self.calls: list[TraceCall] = []
         self.compared = 0
         self.differing = 0
+        self.news: list[str] = []
 
     def add(self, line: dict[str, Any]) -> None:
         """Add a call from its fields; ignore fields of wrong types, which another version of jcache may write."""
@@ -83,10 +85,19 @@ class TraceCalls:
         if _is_well_typed(call):
             self.calls.append(call)
 
-    def compare(self, *, same: bool) -> None:
-        """Add the result of a comparison."""
+    def compare(self, *, same: bool, name: object, why: object) -> None:
+        """Add the result of a comparison.
+
+        Args:
+            same: whether it was the same program.
+            name: name of the function.
+            why: what is new in the world of the call.
+        """
         self.compared += 1
         self.differing += not same
+        if isinstance(name, str) and isinstance(why, str) and len(self.news) < _MAX_ROWS:
+            why = why or "one of the starts that compare"
+            self.news.append(f"{name}: {why}, {'same' if same else 'another'} program")
 
 
 class GraphCalls:

@@ -200,7 +200,7 @@ def _jcache_line(recording: Recording, thread: _ThreadState, line: Line) -> None
     if line["e"] == "trace":
         recording.traces.add(line)
     elif line["e"] == "compared":
-        recording.traces.compare(same=line["same"])
+        recording.traces.compare(same=line["same"], name=line.get("name"), why=line.get("why"))
     elif line["e"] == "graph":
         recording.graphs.add(line)
     elif line["e"] == "path_key":

@@ -13,7 +13,13 @@ from jcache.runs.log import Recording
 
 COUNTS: Final = ("hits", "stored", "not_stored", "bypassed", "compared", "differing")
 SECONDS: Final = ("seconds", "saved_seconds")
-_WORDS: Final = {STORED: "traced anew", NOT_STORED: "not stored", BYPASSED: "left to jax.jit"}
+COMPARED: Final = "compared"
+_WORDS: Final = {
+    COMPARED: "traced and compared",
+    STORED: "traced anew",
+    NOT_STORED: "not stored",
+    BYPASSED: "left to jax.jit",
+}
 
 
 class TraceReport(NamedTuple):
@@ -60,6 +66,7 @@ def traces_of(recordings: Sequence[Recording]) -> TraceReport:
     """Return the report on the traces of a run, from the recordings of its processes."""
     calls = tuple(call for recording in recordings for call in recording.traces.calls)
     outcomes = Counter(call.outcome for call in calls)
+    reasons = [(call.outcome, f"{call.name}: {call.reason}", 1) for call in calls if call.reason]
     hits = [call for call in calls if call.outcome == HIT]
     return TraceReport(
         hits=len(hits),
@@ -68,7 +75,7 @@ def traces_of(recordings: Sequence[Recording]) -> TraceReport:
         bypassed=outcomes[BYPASSED],
         compared=sum(recording.traces.compared for recording in recordings),
         differing=sum(recording.traces.differing for recording in recordings),
-        reasons=count_reasons([(call.outcome, f"{call.name}: {call.reason}", 1) for call in calls if call.reason]),
+        reasons=count_reasons([*reasons, *((COMPARED, news, 1) for each in recordings for news in each.traces.news)]),
         seconds=sum(call.seconds for call in hits),
         saved_seconds=sum(max(0.0, call.spared_seconds - call.seconds) for call in hits),
         calls=calls,

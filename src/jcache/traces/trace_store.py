@@ -15,6 +15,7 @@ from jcache.layout import Root
 from jcache.runs import observers
 from jcache.runtime.events import Refusal
 from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly, staleness
+from jcache.runtime.warn import warn_outside
 from jcache.runtime.worlds.comparisons import Comparisons, variant_key
 from jcache.runtime.worlds.digests import digests_of
 from jcache.runtime.worlds.judgement import Check, Judgement, judge
@@ -237,6 +238,13 @@ class Shelf:
         if "PYTHONHASHSEED" not in os.environ:
             reason += "; if it iterates over a set, set PYTHONHASHSEED=0"
         self.comparisons.refuse(traced.asked.key, traced.world, reason)
+        name = traced.asked.fingerprint.name
+        if "PYTHONHASHSEED" in os.environ and not traced.asked.fingerprint.chance:
+            warn_outside(
+                f"`{name}`: {reason}. Something that it depends on is not seen by jcache: name it by `depends_on=`. "
+                "Its trace is not served here any more; processes that it has served may have computed other results.",
+                UserWarning,
+            )
         return reason
 
     def _store(self, traced: Traced, trace: Trace, content: str) -> str | None:

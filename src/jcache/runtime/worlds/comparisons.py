@@ -148,6 +148,17 @@ def comparisons_of(root: Root, kind: Kind, key: str) -> Iterator[Compared]:
     return (each for each in _lines_of(root, _file_of(of), f" {of} ") if each.of == of)
 
 
+def every_comparison(root: Root) -> Iterator[Compared]:
+    """Yield all comparisons of a root, file by file."""
+    try:
+        names = sorted(os.listdir(root.worlds))
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(_LINES):
+            yield from _lines_of(root, name)
+
+
 def components_of(root: Root, world: str) -> Mapping[str, str] | None:
     """Return the components of a world of one root; None if they are not there, or damaged."""
     try:

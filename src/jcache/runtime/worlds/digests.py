@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
@@ -17,12 +18,18 @@ from jcache.store.directories import opened
 NAME: Final = "digests"
 _MOST: Final = 5_000
 _LARGEST: Final = 16 << 20
+_VARIABLES: Final = re.compile(rb"""["']([A-Z][A-Z0-9_]{2,})["']|(?:environ|getenv)[^\n]{0,60}?["'](\w+)["']""")
 Row = list[str]
 
 
 def short(data: bytes) -> str:
     """Return the first 80 bits of the SHA-256 of some bytes, in 20 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()[:20]
+
+
+def variables_in(source: bytes) -> set[str]:
+    """Return the texts in a source that may name an environment variable."""
+    return {(one or other).decode(errors="replace") for one, other in _VARIABLES.findall(source)}
 
 
 class Digests:

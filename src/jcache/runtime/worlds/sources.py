@@ -12,13 +12,10 @@ from typing import Any, Final
 from jcache import clock
 from jcache.fingerprint.origins import STDLIB, of_path
 from jcache.package import OWN_FILES
-from jcache.runtime.worlds.digests import Digests, Row, short
+from jcache.runtime.worlds.digests import Digests, Row, short, variables_in
 from jcache.runtime.worlds.distributions import Distributions
 
 _INSTALLED: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
-_VARIABLES: Final = re.compile(
-    rb"""["']([A-Z][A-Z0-9_]{2,})["']|(?:environ|getenv)[^\n]{0,60}?["'](\w+)["']"""
-)  # texts that may name an environment variable
 _TICK_NS: Final = 20_000_000  # the kernel tells when a process began to 10 ms, and Python needs longer to begin
 
 
@@ -141,8 +138,7 @@ def _of_source(path: str) -> Row:
         data = file.read()
     if data[:2] == b"#!":
         data = data.partition(b"\n")[2]
-    names = {one or other for one, other in _VARIABLES.findall(data)} if path.endswith(".py") else set()
-    return [short(data), *sorted(name.decode(errors="replace") for name in names)]
+    return [short(data), *(sorted(variables_in(data)) if path.endswith(".py") else ())]
 
 
 def _born_ns() -> int:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection
 from typing import Any, Final
 
-from jcache.runtime.worlds.digests import short
+from jcache.runtime.worlds.digests import short, variables_in
 
 _PREFIXES: Final = ("JAX_", "XLA_", "EQX_", "LIBTPU_", "TPU_", "NVIDIA_TF32")
 _OF_CACHES: Final = ("JAX_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE", "JAX_LOG", "JAX_DEBUG_LOG", "JAX_EXPLAIN_CACHE")
@@ -38,15 +38,16 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
         "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
         "flags": _digest(list(sys.flags), sorted(sys._xoptions.items()), sys.warnoptions),
         "arguments": _digest([_relative(each, top) for each in sys.argv[1:]]),
-        "directory": _relative(_working_directory(), top),
+        "directory": os.path.relpath(_working_directory(), top),
     }
+    code, reason = _main_code()
+    if code is not None:
+        found["code"] = _digest(code)
+        variables = {*variables, *variables_in(code.encode(errors="replace"))}
     prefixes = _PREFIXES + tuple(f"{name.upper()}_" for name in packages if name not in _NO_PACKAGES)
     for name, value in os.environ.items():
         if name == "PYTHONHASHSEED" or ((name in variables or name.startswith(prefixes)) and not _is_of_caches(name)):
             found[f"environment {name}"] = _digest(_relative(value, top))
-    code, reason = _main_code()
-    if code is not None:
-        found["code"] = code
     return found, reason
 
 
@@ -55,22 +56,22 @@ def _is_of_caches(name: str) -> bool:
 
 
 def _main_code() -> tuple[str | None, str | None]:
-    """Return the digest of a main program that has no file, and why it is not known."""
+    """Return the text of a main program that has no file, and why it is not known."""
     main: Any = sys.modules.get("__main__")
     if isinstance(getattr(main, "__file__", None), str):
         return None, None
     cells = getattr(main, "In", None)
     if isinstance(cells, list):  # a notebook's
-        return _digest([str(each) for each in cells]), None
+        return "\n".join(map(str, cells)), None
     given = list(sys.orig_argv)
     if "-c" in given[:-1]:
-        return _digest(given[given.index("-c") + 1]), None
+        return given[given.index("-c") + 1], None
     return None, "the program was not read from a file"
 
 
 def _relative(text: str, top: str) -> str:
-    """Return a path from the program's directory; any other text as it is."""
-    return os.path.relpath(text, top) if os.path.isabs(text) and os.path.exists(text) else text
+    """Return a path below the program's directory from there; any other text as it is."""
+    return os.path.relpath(text, top) if text.startswith(os.path.join(top, "")) else text
 
 
 def _working_directory() -> str:

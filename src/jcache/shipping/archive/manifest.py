@@ -80,6 +80,16 @@ class Item(NamedTuple):
     maker: int | None = None
 
 
+class WorldLine(NamedTuple):
+    """A line about the worlds in which traces and graphs were compared, see `jcache.shipping.archive.worlds`.
+
+    Attributes:
+        line: the line.
+    """
+
+    line: str
+
+
 class XlaFile(NamedTuple):
     """One file of XLA's own sub-caches beside the executables.
 
@@ -123,6 +133,7 @@ class Manifest:
         makers: the table that the items' ``maker`` points into.
         items: the entries, sorted by kind and key.
         neighbours: files of XLA's sub-caches, sorted by path.
+        worlds: in which worlds the traces and graphs were compared, sorted lines.
     """
 
     jcache: str
@@ -138,6 +149,7 @@ class Manifest:
     makers: tuple[Maker, ...] = ()
     items: tuple[Item, ...] = ()
     neighbours: tuple[XlaFile, ...] = ()
+    worlds: tuple[WorldLine, ...] = ()
 
 
 def adapter_of(manifest: Manifest) -> Adapter | None:

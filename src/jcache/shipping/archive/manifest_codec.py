@@ -5,12 +5,12 @@ Each item, maker and neighbour has a line of its own, so that a reader needs no 
 
     manifest   = {"directory":…,"host":{…},"items":[ LF lines ],"jax":…,"jaxlib":…,"jcache":…,"layout":…,
                  "makers":[ LF lines ],"neighbours":[ LF lines ],"recompressors":…,"root":…,"schema_version":2,
-                 "settings":…,"solid":…} LF
+                 "settings":…,"solid":…,"worlds":[ LF lines ]} LF
     lines      = [object {"," LF object} LF]
 
-Fields with their default values are left out of these objects, and so are ``settings`` where there are none. A
-manifest can be written in one way only. The decoder refuses every other way: duplicate keys, NaN, blanks, needless
-escapes and numbers out of range.
+Fields with their default values are left out of these objects, and so are ``settings`` and ``worlds`` where there are
+none. A manifest can be written in one way only. The decoder refuses every other way: duplicate keys, NaN, blanks,
+needless escapes and numbers out of range.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jcache.configuration.settings import SETTINGS, to_write
 from jcache.errors import BadArchive, InvalidValue
 from jcache.layout import is_key
 from jcache.shipping.archive import manifest_schema as fields
-from jcache.shipping.archive.manifest import MAX_ENTRIES, Host, Item, Maker, Manifest, XlaFile, adapter_of
+from jcache.shipping.archive.manifest import MAX_ENTRIES, Host, Item, Maker, Manifest, WorldLine, XlaFile, adapter_of
 from jcache.shipping.archive.manifest_lines import read_usual, write_usual
 
 SCHEMA_VERSION: Final = 2
@@ -34,7 +34,14 @@ MAX_MAKERS: Final = 4096  # a cache has a handful, and one may take a third of a
 MAX_MANIFEST_BYTES: Final = 128 << 20  # 400,000 lines of 335 bytes, as real ones have; takes 450 MiB to read
 _MAX_LINE_BYTES: Final = 1 << 20
 _SECTIONS: Final = ("items", "makers", "neighbours")
-_KEY_FIELDS: Final = {"items": 2, "makers": 0, "neighbours": 1}  # number of first fields that rows are sorted by
+_WORLDS: Final = "worlds"  # a section that is left out where it is empty
+_EVERY_SECTION: Final = (*_SECTIONS, _WORLDS)
+_KEY_FIELDS: Final = {
+    "items": 2,
+    "makers": 0,
+    "neighbours": 1,
+    _WORLDS: 1,
+}  # number of first fields that rows are sorted by
 _VERSION = re.compile(rb'"schema_version":(\d{1,9})[,}]')
 _TOO_MANY: Final = fields.Malformed(
     f"it lists more than {MAX_ENTRIES:,} entries, or {MAX_MAKERS:,} makers: export fewer at once by --filter or --kind"
@@ -60,7 +67,7 @@ def encode(manifest: Manifest) -> bytes:
         _check_together(manifest)
         text = fields.dumps(_frame_record(manifest))
         pieces = []
-        for section in _SECTIONS:
+        for section in _sections(manifest):
             head, text = text.split(f'"{section}":[]')  # once: quotes in texts are escaped
             lines = ",\n".join(map(_write_line, getattr(manifest, section)))
             pieces += [head, f'"{section}":[\n', lines, "\n" if lines else ""]
@@ -87,13 +94,13 @@ def decode(data: bytes, *, name: str = "the archive") -> Manifest:
         BadArchive: `encode` would not have written these bytes, or they are of another version.
     """
     frame: list[bytes] = []
-    rows: dict[str, list[Any]] = {section: [] for section in _SECTIONS}
+    rows: dict[str, list[Any]] = {section: [] for section in _EVERY_SECTION}
     where, last = "the beginning", ()
     try:
         for number, (line, is_element) in enumerate(_split_lines(data), 1):
             where = f"line {number}"
             if is_element:
-                section = _SECTIONS[len(frame) - 1]
+                section = _EVERY_SECTION[len(frame) - 1]
                 made, width = _read_line(section, line), _KEY_FIELDS[section]
                 if width and made[:width] <= last:  # before parsing: a million equal lines are a kilobyte of zstd
                     raise _order_error(made[:width])
@@ -104,7 +111,7 @@ def decode(data: bytes, *, name: str = "the archive") -> Manifest:
             else:
                 last = ()
                 frame.append(line)
-                if len(frame) > len(_SECTIONS) + 1:
+                if len(frame) > len(_EVERY_SECTION) + 1:
                     raise fields.Malformed("it has more lines than lists")
         where = "the whole"
         manifest = _read_frame(frame, {section: tuple(found) for section, found in rows.items()})
@@ -129,11 +136,16 @@ _ROWS: Final = {
     "items": (Item, fields.Row(fields.ITEM, Item._field_defaults)),
     "makers": (Maker, fields.Row(fields.MAKER, Maker._field_defaults)),
     "neighbours": (XlaFile, fields.Row(fields.NEIGHBOUR, XlaFile._field_defaults)),
+    _WORLDS: (WorldLine, fields.Row(fields.WORLD, WorldLine._field_defaults)),
 }
 _SECTION_OF: Final = {make: section for section, (make, _) in _ROWS.items()}
 
 
-def _write_line(row: Item | Maker | XlaFile) -> str:
+def _sections(manifest: Manifest) -> tuple[str, ...]:
+    return _EVERY_SECTION if manifest.worlds else _SECTIONS
+
+
+def _write_line(row: Item | Maker | XlaFile | WorldLine) -> str:
     usual = write_usual(row) if isinstance(row, Item) else None
     return usual or _ROWS[_SECTION_OF[type(row)]][1].write(row)
 
@@ -153,18 +165,18 @@ def _frame_record(manifest: Manifest) -> dict[str, Any]:
     """Return the manifest as JSON values, with empty lists in place of its lines."""
     record: dict[str, Any] = {name: field.write(getattr(manifest, name)) for name, field in _FRAME_FIELDS.items()}
     record["host"] = {name: field.write(getattr(manifest.host, name)) for name, field in _HOST_FIELDS.items()}
-    record |= {section: [] for section in _SECTIONS}
+    record |= {section: [] for section in _sections(manifest)}
     if manifest.settings:
         record[_SETTINGS] = fields.PAIRS.write(manifest.settings)
     return record | {"schema_version": SCHEMA_VERSION}
 
 
 def _read_frame(frame: list[bytes], rows: dict[str, Any]) -> Manifest:
-    joints = zip(frame, _SECTIONS, strict=False)
-    if len(frame) != len(_SECTIONS) + 1 or not all(line.endswith(f'"{name}":['.encode()) for line, name in joints):
+    joints = zip(frame[:-1], _EVERY_SECTION, strict=False)
+    if len(frame) <= len(_SECTIONS) or not all(line.endswith(f'"{name}":['.encode()) for line, name in joints):
         raise fields.Malformed(f"its lists are not {', '.join(_SECTIONS)}")
     record = json.loads(b"".join(frame))
-    optional = {_SETTINGS} & record.keys() if isinstance(record, dict) else set()
+    optional = {_SETTINGS, _WORLDS} & record.keys() if isinstance(record, dict) else set()
     _check_fields("it", record, _FRAME_FIELDS.keys() | {"host", "schema_version", *_SECTIONS, *optional})
     _check_fields("its 'host'", record["host"], _HOST_FIELDS.keys())
     manifest = Manifest(

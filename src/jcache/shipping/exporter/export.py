@@ -26,6 +26,7 @@ from jcache.shipping.archive import ArchiveWriter, item_name, neighbour_name, re
 from jcache.shipping.archive.manifest import Manifest, XlaFile, adapter_of
 from jcache.shipping.archive.manifest_codec import encode
 from jcache.shipping.archive.members import XLA_KIND
+from jcache.shipping.archive.worlds import lines_of
 from jcache.shipping.exporter.scan import hash_file
 from jcache.shipping.exporter.selection import ExportRequest, choose_entries
 from jcache.shipping.exporter.send import BUFFER_BYTES, find_damage, send_file
@@ -130,6 +131,7 @@ def prepare_export(store: Store, request: ExportRequest, progress: Progress = _n
         makers=tuple(maker._replace(compression=installed.zstd_word) for maker in survey.makers),
         items=tuple(survey.items),
         neighbours=tuple(neighbour for neighbour, _ in neighbours),
+        worlds=tuple(lines_of(store.root, survey.items)),
     )
     return prepared
 

@@ -21,6 +21,7 @@ from jcache.layout import Kind, Root
 from jcache.shipping.archive import ArchiveMember
 from jcache.shipping.archive.manifest import Item, Manifest, XlaFile
 from jcache.shipping.archive.signing import check_signature, verify
+from jcache.shipping.archive.worlds import keep_lines
 from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.importer.entry_import import EntryImporter
 from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, ImportResult, outcome_of
@@ -208,6 +209,7 @@ def execute_plan(
                 progress(done, total)
                 due = done + total // 256
     _settle_missing(plan, imported, frozenset(omitted()))
+    keep_lines(store.root, manifest.worlds, {item.key for item in manifest.items})
 
 
 def _settle_unwritten(plan: ImportPlan, imported: ImportResult, importer: EntryImporter) -> None:

@@ -1,39 +1,10 @@
-"""Which starts are compared with the stored trace, and that they are like any other."""
+"""In which worlds a trace is served, and that a start that compares is like any other."""
 
-import random
 from pathlib import Path
 
 import pytest
-from jcache.traces.revalidation import Check, is_due
 
-from jcache.layout import Root
-from jcache.store.roots import open_root
-from jcache.traces import revalidation
-from jcache.traces.hints import Verdicts
 from tests.helpers.jax_programs import run
-
-
-def test_every_20th_start_of_a_trace_is_compared(native: Root) -> None:
-    """Each trace is counted by itself."""
-    due = [is_due(Check.SAMPLE, native, "one") for _ in range(60)]
-    assert [number for number, is_it in enumerate(due, 1) if is_it] == [20, 40, 60]
-    assert not any(is_due(Check.SAMPLE, native, "other") for _ in range(19)) and is_due(Check.SAMPLE, native, "other")
-
-
-def test_always_and_never_count_nothing(native: Root) -> None:
-    """What is asked for needs no count."""
-    assert is_due(Check.ALWAYS, native, "one") and not is_due(Check.NEVER, native, "one")
-    assert Verdicts(native).count_start("one") == 1
-
-
-def test_where_nothing_can_be_counted_chance_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A root that is read-only compares one start in 20, too."""
-    (tmp_path / "file").touch()
-    nowhere = Root(tmp_path / "file", plain=False)
-    monkeypatch.setattr(revalidation, "_chance", random.Random(1))
-    due = sum(is_due(Check.SAMPLE, nowhere, "one") for _ in range(2_000))
-    assert Verdicts(nowhere).count_start("one") is None and 60 <= due <= 140
-
 
 COMPARED = """
 import functools, json, sys
@@ -63,39 +34,6 @@ def test_what_has_not_changed_compares_equal(tmp_path: Path) -> None:
     cold, warm = (run(COMPARED, tmp_path / "root") for _ in range(2))
     assert cold.value[1:] == [0, 6, 0, 0]
     assert warm.value == [cold.value[0], 0, 0, 6, 0] and "Warning" not in warm.err
-
-
-STARTS = """
-import json, sys
-import jax.numpy as jnp
-import jcache
-jcache.enable(sys.argv[1], strict=True)
-traced = []
-
-@jcache.jit
-def step(x):
-    traced.append("now")
-    return x * 2
-
-value = step(jnp.ones(3)).tolist()
-traces = jcache.stats().traces
-keys = [call.key for call in traces.calls]
-print(json.dumps([value, keys, traced, traces.hits, traces.compared]))
-"""
-
-
-@pytest.mark.jax
-def test_the_20th_start_traces_in_the_foreground(tmp_path: Path) -> None:
-    """And runs what it has traced; no other start traces at all."""
-
-    said = [run(STARTS, tmp_path / "root").value for _ in range(2)]
-    assert said[0][2:] == [["now"], 0, 0] and said[1][2:] == [[], 1, 0]
-    verdicts, (key,) = Verdicts(open_root(tmp_path / "root")), said[1][1]
-    while verdicts.count_start(key) != 19:
-        pass
-    said += [run(STARTS, tmp_path / "root").value for _ in range(2)]
-    assert said[2][2:] == [["now"], 0, 1] and said[3][2:] == [[], 1, 0]
-    assert [value for value, *_ in said] == [[2.0] * 3] * 4
 
 
 DRAWN = """
@@ -211,27 +149,8 @@ print(json.dumps(said))
 
 
 @pytest.mark.jax
-def test_a_compared_start_says_what_differs(tmp_path: Path) -> None:
-    """An exception too: it goes on as with `jax.jit`, and the stored trace, which would not raise, goes to quarantine.
-
-    An exception that is no `Exception`, as of Ctrl-C, says nothing about the trace.
-    """
+def test_a_start_in_the_same_world_that_differs_is_refused_from_then_on(tmp_path: Path) -> None:
+    """It goes on as with `jax.jit`, and `explain` says what differs; what a call raises is raised."""
     root = tmp_path / "root"
-    assert all(each == [True, [1, 0, 0], []] for each in run(RAISING, root, 4000).value.values())
-    differs, again = [True, [0, 1, 1]], [True, [1, 0, 0], []]
-    assert run(RAISING, root, 4001).value == {
-        "raised": [*differs, ["it raises ValueError"]],
-        "no_array": [*differs, ["it raises TypeError"]],
-        "interrupted": [True, [0, 0, 0], []],
-        "other_argument": [*differs, ["it used its arguments 1 and uses 0"]],
-        "other_structure": [
-            *differs,
-            [
-                'the structure of its result was `[["builtins:tuple", null, 2], "*", "*"]` and is '
-                '`[["builtins:list", null, 2], "*", "*"]`'
-            ],
-        ],
-        "other_type": [*differs, ["the array 0 of its result was `float32[2]` and is `int32[2]`"]],
-    }
-    said = run(RAISING, root, 4000).value
-    assert said.pop("interrupted") == [True, [0, 1, 0], []] and all(each == again for each in said.values())
+    cold = run(RAISING, root, 4000)
+    assert all(same and counts == [1, 0, 0] for same, counts, *_ in cold.value.values())
