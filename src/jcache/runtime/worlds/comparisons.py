@@ -109,8 +109,11 @@ class Comparisons:
         self._write(Compared(digest_of_key(self._kind, key), world.digest, _REFUSED, "-", line), world)
 
     def _write(self, compared: Compared, world: World) -> None:
-        for root in self._written:
+        own, local = self._written
+        for root in (own, local):
             with suppress(OSError):
+                if root is local:
+                    local.path.mkdir(parents=True, exist_ok=True)
                 write(root, [compared], {compared.world: world.components}.get)
                 return
 

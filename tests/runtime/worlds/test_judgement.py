@@ -1,0 +1,124 @@
+"""Whether an entry may be served in a world."""
+
+import random
+
+import pytest
+
+from jcache.formats.envelope import read_header
+from jcache.layout import Kind, Root
+from jcache.runtime.worlds import judgement
+from jcache.runtime.worlds.comparisons import Comparisons
+from jcache.runtime.worlds.judgement import Check, Judgement, judge
+from jcache.runtime.worlds.world import World
+from tests.helpers.entries import key
+from tests.helpers.imports import content
+
+KEY, VARIANT = key(1, "mesh"), key(2, "mesh")
+HEADER, OTHER = read_header(content(Kind.GRAPHS, KEY)), read_header(content(Kind.GRAPHS, VARIANT))
+BASE = {"source a.py": "1", "distribution numpy": "1.0 aa", "arguments": "0"}
+
+
+@pytest.fixture
+def known(native: Root, monkeypatch: pytest.MonkeyPatch) -> Comparisons:
+    """What is known of a call; no start is compared by chance."""
+    monkeypatch.setattr(judgement, "_ONE_IN", 10**9)
+    return Comparisons(native, Kind.GRAPHS)
+
+
+def judged(known: Comparisons, check: Check = Check.FIRST, **changed: str) -> Judgement:
+    """Return the judgement in a world with changed components; a name's blank is written as ``__``."""
+    return judge(known, KEY, world(**changed), check)
+
+
+def world(**changed: str) -> World:
+    """Return a world."""
+    return World({**BASE, **{name.replace("__", " "): value for name, value in changed.items()}})
+
+
+def test_an_entry_is_served_in_the_world_in_which_it_was_compared(known: Comparisons) -> None:
+    """In no other, and with ``always`` in none; with ``never`` in every world."""
+    assert not judged(known).may_serve
+    known.add(KEY, HEADER, world())
+    assert judged(known).may_serve and judged(known).is_of(HEADER) and not judged(known).is_of(OTHER)
+    assert judged(known, Check.SAMPLE).may_serve and not judged(known, Check.ALWAYS).may_serve
+    assert not judged(known, arguments="1").may_serve and judged(known, Check.NEVER, arguments="1").may_serve
+
+
+def test_a_new_world_says_what_is_new(known: Comparisons) -> None:
+    """Sources first, then distributions with their versions; compared with the nearest world."""
+    known.add(KEY, HEADER, world(arguments="9"))
+    known.add(KEY, HEADER, world())
+    assert judged(known, arguments="1").new == "arguments changed"
+    found = judged(known, arguments="1", **{"distribution__numpy": "1.1 bb", "source__b.py": "1", "source__a.py": "2"})
+    assert found.new == "a.py changed, b.py is new, numpy 1.0 → 1.1 and 1 more"
+    assert "made again and compared" in found.reason()
+
+
+def test_two_worlds_may_have_two_entries(known: Comparisons) -> None:
+    """Each world has its own."""
+    known.add(KEY, HEADER, world())
+    known.add(KEY, OTHER, world(arguments="1"))
+    assert judged(known).is_of(HEADER) and judged(known, arguments="1").is_of(OTHER)
+
+
+def test_what_differs_thrice_without_effect_is_learnt(known: Comparisons) -> None:
+    """After that it makes no world new; another component still does."""
+    for number in range(4):
+        assert not judged(known, arguments=f"{number}").may_serve
+        known.add(KEY, HEADER, world(arguments=f"{number}"))
+    assert judged(known, arguments="77").may_serve
+    assert not judged(known, arguments="77", source__a__py="2").may_serve
+    assert judged(known, arguments="77", source__a__py="2").new == "a py is new"
+
+
+def test_some_starts_are_compared_all_the_same(known: Comparisons, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in 50 of those in a world that was never compared."""
+    for number in range(4):
+        known.add(KEY, HEADER, world(arguments=f"{number}"))
+    monkeypatch.setattr(judgement, "_ONE_IN", 50)
+    monkeypatch.setattr(judgement, "_chance", random.Random(1))
+    due = sum(not judged(known, arguments="77").may_serve for _ in range(1_000))
+    assert 5 <= due <= 45 and all(judged(known, arguments="3").may_serve for _ in range(100))
+
+
+def test_sources_and_distributions_are_never_learnt(known: Comparisons) -> None:
+    """Nobody knows which code ran."""
+    for number in range(9):
+        known.add(KEY, HEADER, world(**{"source__a.py": f"{number}", "distribution__numpy": f"1.0 {number}"}))
+    assert not judged(known, **{"source__a.py": "77", "distribution__numpy": "1.0 1"}).may_serve
+
+
+def test_what_had_an_effect_once_is_not_learnt(known: Comparisons) -> None:
+    """Two worlds with different entries must differ in something that counts."""
+    for number in range(6):
+        known.add(KEY, OTHER if number == 4 else HEADER, world(arguments=f"{number}"))
+    assert not judged(known, arguments="77").may_serve
+
+
+def test_attributes_that_no_code_names_are_learnt_at_once(known: Comparisons) -> None:
+    """One comparison without effect is enough."""
+    for number in range(2):
+        known.add(KEY, HEADER, world(attribute__run_id__of__Trainer=f"{number}"))
+    assert judged(known, attribute__run_id__of__Trainer="77").may_serve
+
+
+def test_a_result_by_chance_is_compared_at_two_more_starts(known: Comparisons) -> None:
+    """Then it is served; another result in the same world is refused for good."""
+    assert Judgement().left_after(by_chance=True, same=False) == 2
+    for left in (2, 1):
+        known.add(KEY, HEADER, world(), left)
+        found = judged(known)
+        assert not found.may_serve and found.is_exact and f"{left} more starts" in found.reason()
+        assert found.left_after(by_chance=True, same=True) == left - 1
+    known.add(KEY, HEADER, world(), 0)
+    assert judged(known).may_serve
+    known.refuse(KEY, world(), "line 3 differs")
+    assert judged(known).refused == "line 3 differs" and judged(known, arguments="1").refused is None
+
+
+def test_a_world_whose_components_are_gone_is_compared_again(known: Comparisons, native: Root) -> None:
+    """It is known by its digest alone."""
+    known.add(KEY, HEADER, world())
+    for path in native.worlds.glob("world-*"):
+        path.unlink()
+    assert judged(known).may_serve and not judged(known, arguments="1").may_serve

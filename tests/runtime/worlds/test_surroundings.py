@@ -1,0 +1,95 @@
+"""What surrounds a program: command, directory, interpreter and environment."""
+
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from jcache.runtime.worlds import surroundings
+
+
+def taken(top: Path, *variables: str, packages: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the components."""
+    return surroundings.take(str(top), variables, packages)[0]
+
+
+def test_arguments_and_directory_count_from_the_programs_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a program that is moved with its data is in the same world."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+
+    def of(name: str, *arguments: str) -> dict[str, str]:
+        monkeypatch.chdir(tmp_path / name)
+        monkeypatch.setattr(sys, "argv", ["program.py", *arguments])
+        return taken(tmp_path / name)
+
+    one = of("one", str(tmp_path / "one" / "data"))
+    assert one == of("two", str(tmp_path / "two" / "data")) and one["directory"] == "."
+    assert one["arguments"] != of("one", "data", "more")["arguments"]
+    assert taken(tmp_path)["directory"] == "one"
+
+
+def test_variables_count_that_somebody_can_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of JAX and XLA, of a loaded package by its prefix, and what the program's own code names."""
+    for name in ("JAX_ENABLE_X64", "XLA_FLAGS", "TABLES_RATE", "RATE", "UNRELATED", "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("JCACHE_DIR", "/a")
+    found = {label for label in taken(tmp_path, "RATE", packages=("tables", "os")) if label.startswith("environment ")}
+    assert found >= {f"environment {name}" for name in ("JAX_ENABLE_X64", "XLA_FLAGS", "TABLES_RATE", "RATE")}
+    assert not found & {f"environment {name}" for name in ("UNRELATED", "JAX_COMPILATION_CACHE_DIR", "JCACHE_DIR")}
+    before = taken(tmp_path, "RATE")
+    monkeypatch.setenv("RATE", "2")
+    after = taken(tmp_path, "RATE")
+    assert {label for label, _ in before.items() ^ after.items()} == {"environment RATE"}
+    assert "2" not in after["environment RATE"].split()
+
+
+def test_the_hash_seed_counts_where_it_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not set, each process has another one."""
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    assert "environment PYTHONHASHSEED" not in taken(tmp_path)
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    assert "environment PYTHONHASHSEED" in taken(tmp_path)
+
+
+def test_the_interpreter_counts_by_its_version(tmp_path: Path) -> None:
+    """And its flags."""
+    assert taken(tmp_path)["interpreter"] == f"CPython {sys.version.split()[0]}" and "flags" in taken(tmp_path)
+
+
+def main_of(monkeypatch: pytest.MonkeyPatch, *command: str, **attributes: object) -> None:
+    """Have a program that was started by a command."""
+    main = types.ModuleType("__main__")
+    vars(main).update(attributes)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    monkeypatch.setattr(sys, "orig_argv", ["python", *command])
+
+
+def test_a_program_of_the_command_line_counts_by_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the variables that it names."""
+    monkeypatch.setenv("RATE", "1")
+    main_of(monkeypatch, "-X", "dev", "-c", "print('RATE')")
+    one = taken(tmp_path)
+    main_of(monkeypatch, "-c", "print('RATE', 2)")
+    assert one["code"] != taken(tmp_path)["code"] and "environment RATE" in one
+
+
+def test_a_notebook_counts_by_the_cells_that_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In their order."""
+    codes = []
+    for cells in (["", "a = 1"], ["", "a = 1", "a = 2"]):
+        main_of(monkeypatch, "-m", "ipykernel", In=cells)
+        codes.append(taken(tmp_path)["code"])
+    assert codes[0] != codes[1]
+
+
+def test_a_program_that_nobody_can_read_again_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that came by standard input."""
+    main_of(monkeypatch, "-")
+    assert surroundings.take(str(tmp_path), (), ())[1] == "the program was not read from a file"
+    main_of(monkeypatch, "p.py", __file__=str(tmp_path / "p.py"))
+    assert surroundings.take(str(tmp_path), (), ())[1] is None
+    assert surroundings.program_directory() == str(tmp_path)

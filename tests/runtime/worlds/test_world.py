@@ -1,0 +1,53 @@
+"""The world of a call."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from jcache.runtime.worlds import world
+from jcache.runtime.worlds.digests import Digests
+from jcache.runtime.worlds.world import World, digest_of
+
+NAME = "imported_by_test_world"
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module that can be imported, and is not."""
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / f"{NAME}.py"
+    path.write_text("RATE = 1\n")
+    monkeypatch.delitem(sys.modules, NAME, raising=False)
+    return path
+
+
+def test_a_world_has_distributions_sources_and_surroundings() -> None:
+    """Each by a label that says what it is."""
+    components = world.take(Digests(None)).components
+    assert {"interpreter", "flags", "arguments", "directory", "distribution pytest"} <= components.keys()
+    assert not [label for label in components if "jcache" in label.partition(" ")[2].split("/")[0]]
+
+
+def test_two_worlds_are_one_if_their_components_are() -> None:
+    """Whatever their order is."""
+    one, other = World({"a": "1", "b": "2"}), World({"b": "2", "a": "1"})
+    assert one.digest == other.digest == digest_of({"b": "2", "a": "1"}) and len(one.digest) == 32
+    assert one.with_components({"c": "3"}).digest != one.digest != World({"a": "1"}).digest
+
+
+def test_modules_that_are_imported_meanwhile_are_compared_by_file(
+    module: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later process finds the file and does not import it."""
+    digests, before = Digests(None), world.loaded()
+    importlib.import_module(NAME)
+    found = world.imported(before, digests)
+    assert list(found) == [f"imported {NAME}"]
+    monkeypatch.delitem(sys.modules, NAME)
+    assert world.imported_now(found, digests) == found and NAME not in sys.modules
+    module.write_text("RATE = 2\n")
+    assert world.imported_now(found, digests) != found
+    module.unlink()
+    assert world.imported_now([f"imported {NAME}_2"], digests) == {f"imported {NAME}_2": "absent"}
