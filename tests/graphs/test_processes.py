@@ -108,12 +108,13 @@ def test_a_process_that_is_killed_while_it_stores(native: Root, at: Path, tmp_pa
 
 
 def test_a_graph_is_hit_in_another_process_and_place(native: Root, at: Path, tmp_path: Path) -> None:
-    """The same module in another directory, under another hash seed, makes the same key; so does a moved root."""
-    assert run(GET, native.path, at=at, PYTHONHASHSEED=1) == [[0.0, 2.0, 4.0], 0]
-    elsewhere = write_model(tmp_path / "another" / "place", "# a comment\n\n" + MODEL)
-    assert run(GET, native.path, at=elsewhere, PYTHONHASHSEED=2) == [[0.0, 2.0, 4.0], 1]
-    moved = native.path.rename(tmp_path / "moved")
-    assert run(GET, moved, at=at) == [[0.0, 2.0, 4.0], 1]
+    """The same module in another directory is the same world; one with a comment is compared first, and stored once."""
+    assert run(GET, native.path, at=at) == [[0.0, 2.0, 4.0], 0]
+    elsewhere = write_model(tmp_path / "another" / "place", MODEL)
+    assert run(GET, native.path, at=elsewhere) == [[0.0, 2.0, 4.0], 1]
+    write_model(elsewhere, "# a comment\n\n" + MODEL)
+    assert [run(GET, native.path, at=elsewhere)[1] for _ in range(3)] == [0, 1, 1]
+    assert run(GET, native.path, at=at)[1] == 1 and len(graphs_of(native)) == 1
 
 
 def test_a_changed_helper(native: Root, at: Path) -> None:
@@ -130,16 +131,16 @@ DYNAMIC = "import pkgutil\n" + MODEL.replace("rate(i) * theta", "pkgutil.resolve
 
 
 def test_a_changed_helper_that_only_running_shows(native: Root, at: Path) -> None:
-    """A helper that no analysis finds is seen running: when it changes, the graph is set aside and built anew."""
+    """A helper that no analysis finds changes the world: the graph is built anew, and each world has its own."""
     write_model(at, DYNAMIC)
     assert run(GET, native.path, at=at) == [[0.0, 2.0, 4.0], 0]
     assert run(GET, native.path, at=at) == [[0.0, 2.0, 4.0], 1]
     write_model(at, DYNAMIC.replace("2 * n", "3 * n"))
     assert run(GET, native.path, at=at) == [[0.0, 3.0, 6.0], 0]
     assert run(GET, native.path, at=at) == [[0.0, 3.0, 6.0], 1]
-    (record,) = Quarantine(native).records()
-    assert record.damage.value == "stale" and "rate" in record.evidence
-    assert len(graphs_of(native)) == 1
+    write_model(at, DYNAMIC)
+    assert run(GET, native.path, at=at) == [[0.0, 2.0, 4.0], 1]
+    assert not Quarantine(native).records() and len(graphs_of(native)) == 2
 
 
 NESTED = (
@@ -176,21 +177,20 @@ def outer(cache):
 
 @pytest.mark.parametrize("text", [NESTED, IN_A_THREAD], ids=["in the same thread", "in another thread"])
 def test_a_graph_built_of_one_that_was_loaded(native: Root, at: Path, text: str) -> None:
-    """What ran while an inner graph was built counts for the outer one, though it was only loaded then."""
+    """When the inner one's code changes, both are built anew, though only the inner one's code ran in its build."""
     write_model(at, text)
-    assert run(GET, native.path, at=at) == [[0.0, 2.0, 4.0], 0]
-    assert run(GET_OUTER, native.path, at=at) == [6.0, 1]
+    assert run(GET_OUTER, native.path, at=at) == [6.0, 2]
     assert run(GET_OUTER, native.path, at=at) == [6.0, 0]
     write_model(at, text.replace("2 * n", "3 * n"))
     assert run(GET_OUTER, native.path, at=at) == [9.0, 2]
 
 
 def test_a_shared_root_of_others(at: Path, tmp_path: Path) -> None:
-    """A process that only reads a root is served by it, and writes what it lacks into its own."""
+    """A process that only reads a root is served by it once it has compared, and writes what it lacks into its own."""
     shared, own = create_root(tmp_path / "shared"), create_root(tmp_path / "own")
     run(GET, shared.path, at=at)
     get = GET.replace("GraphCache(sys.argv[1])", "GraphCache(sys.argv[1], read_only=sys.argv[2])")
-    assert run(get, own.path, shared.path, at=at)[1] == 1 and graphs_of(own) == []
+    assert [run(get, own.path, shared.path, at=at)[1] for _ in range(2)] == [0, 1] and len(graphs_of(own)) <= 1
 
 
 CLASSES = """

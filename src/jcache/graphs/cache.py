@@ -179,7 +179,7 @@ class GraphCache:
         if self._shelf.is_not_kept(call) or is_building(root, call.key):
             return self._build(call, why)
         at_most = _NESTED_WAIT if is_nested() else None
-        with single_flight(root, call.key, done=lambda: call.store.has(call.key), at_most=at_most):
+        with single_flight(root, call.key, done=lambda: self._shelf.is_there(call), at_most=at_most):
             # Somebody may have built it since we looked, whether or not we had to wait for that.
             found = self._shelf.look(call, clock.monotonic(), again=True)
             return found if isinstance(found, Found) else self._build(call, found or why)

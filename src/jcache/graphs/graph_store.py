@@ -141,6 +141,11 @@ class Shelf:
         text = "\n".join([taken.hash, self._codec.name, *functions])
         return storable(f"{taken.name}-{hashlib.sha256(text.encode()).hexdigest()}")
 
+    def is_there(self, call: Call) -> bool:
+        """Whether a graph is there that may be served."""
+        world = self.world(call)
+        return world.look_again() and call.store.has(world.entry)
+
     def is_not_kept(self, call: Call) -> bool:
         """Whether it could not be stored before, so that waiting for others who build it is of no use."""
         return call.key in self._not_kept
@@ -166,6 +171,8 @@ class Shelf:
 
     def _look(self, call: Call, started: float, *, again: bool) -> Found | str | None:
         own, world = call.store.root, self.world(call)
+        if again:
+            world.look_again()
         why = world.judged.refused
         for root in () if why else (own, *call.shared):
             opened = open_softly(root, GRAPHS, world.entry)
@@ -381,6 +388,10 @@ class Shelf:
     def _put(self, call: Call, data: bytes, seconds: float) -> str | None:
         """Stores an entry; returns why not, None if it is there."""
         header, world = read_header(data), self.world(call)
+        if seconds:  # before it is there, so that whoever waits for it may have it
+            world.compared(header, same=False)
+        else:
+            world.saved(header)
         outcome = call.store.put_softly(header.key, data, seconds or None)
         if outcome is Outcome.PRESENT and not self._is_of_use(call, header.key):
             outcome = call.store.put_softly(header.key, data, seconds or None)
@@ -388,10 +399,6 @@ class Shelf:
             return outcome
         if outcome is Outcome.STORED:
             self.tally.stored()
-            if seconds:
-                world.compared(header, same=False)
-            else:
-                world.saved(header)
         return None
 
     def _is_of_use(self, call: Call, key: str) -> bool:

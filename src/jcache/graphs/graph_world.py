@@ -43,10 +43,16 @@ class GraphWorld:
         self._check = check
         self._comparisons = Comparisons(root, GRAPHS, shared)
         self._world = take(digests_of(root)).with_components(fingerprint.loose)
-        self.judged = judge(self._comparisons, key, self._world, check or Check.FIRST)
-        self.entry = key if self.judged.compared is None else self.judged.compared.text
         self.told = ""
         self._own: tuple[str, str] | None = None  # the entry that this process has stored or compared
+        self.look_again()
+
+    def look_again(self) -> bool:
+        """Look at what others have compared meanwhile; return whether there is something that may be served."""
+        if self._own is None:
+            self.judged = judge(self._comparisons, self._key, self._world, self._check or Check.FIRST)
+            self.entry = self._key if self.judged.compared is None else self.judged.compared.text
+        return self._own is not None or self.judged.may_serve
 
     def may_serve(self, header: EnvelopeHeader) -> bool:
         """Return whether an entry may be served now."""

@@ -114,8 +114,8 @@ class Jitted:
         return self._resolver.explain(args, kwargs)
 
     def resolver(self) -> Resolver:
-        """One that knows of no call yet."""
-        return Resolver(self._resolver.function, self._resolver.options)
+        """One that knows of no call yet, to precompile."""
+        return Resolver(self._resolver.function, self._resolver.options, counts=False)
 
     def _say_where(self) -> None:
         """Tells once whoever records this process that the function is called where no trace can serve."""

@@ -80,6 +80,7 @@ class Resolver:
         function: which.
         options: of `jax.jit`.
         check: which starts that a trace would serve are traced and compared.
+        counts: whether a second question for the same trace is another one: the program may have changed meanwhile.
 
     Attributes:
         function: as given.
@@ -90,13 +91,21 @@ class Resolver:
         refused: why calls were traced, or will be in the next process, by key and as verdicts have the call.
     """
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check = Check.FIRST) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: Mapping[str, Any],
+        check: Check = Check.FIRST,
+        *,
+        counts: bool = True,
+    ) -> None:
         self.function = function
         self.options = options
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
         self.statics = Statics(function, *(options.get(name) for name in _STATIC))
         self.refused: dict[str | None, str] = {}
         self._check = check
+        self._counts = counts
         self._roughly = roughly(function)
         self._unserved: dict[str, str] = {}
         self.forget()
@@ -206,7 +215,9 @@ class Resolver:
         return None
 
     def _count(self, shelf: Shelf, key: str) -> int:
-        """How often this process has asked for a key, this time included."""
+        """How often this process has asked for a key, this time included; what is precompiled is asked for once."""
+        if not self._counts:
+            return 1
         of = shelf.store.root.path, key
         number = _resolutions[of] = _resolutions.get(of, 0) + 1
         return number
