@@ -339,14 +339,15 @@ class Shelf:
         content = read_header(data).payload_sha256
         variant = variant_key(call.key, content)
         for key in dict.fromkeys((world.entry, call.key, variant)):
-            there = open_softly(root, GRAPHS, key)
-            if not isinstance(there, OpenedEntry):
+            found = (open_softly(each, GRAPHS, key) for each in (root, *call.shared))
+            there = next((each for each in found if isinstance(each, OpenedEntry)), None)
+            if there is None:
                 continue
             if there.header.payload_sha256 == content:
                 if not staleness(there.header, call.fingerprint.parts, root):
                     world.compared(there.header, same=world.judged.is_of(there.header))
                     return None
-                call.store.quarantine_softly(there.finding(Damage.STALE, "What it was built from has changed."))
+                self._set_aside(call, there.finding(Damage.STALE, "What it was built from has changed."), there.root)
             elif world.is_same_world(there.header):
                 world.refuse(_DIFFERING)
                 return _DIFFERING

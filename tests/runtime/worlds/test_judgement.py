@@ -25,9 +25,14 @@ def known(native: Root, monkeypatch: pytest.MonkeyPatch) -> Comparisons:
     return Comparisons(native, Kind.GRAPHS)
 
 
-def judged(known: Comparisons, check: Check = Check.FIRST, **changed: str) -> Judgement:
+def judged(known: Comparisons, check: Check = Check.FIRST, /, **changed: str) -> Judgement:
     """Return the judgement in a world with changed components; a name's blank is written as ``__``."""
     return judge(known, KEY, world(**changed), check)
+
+
+def judged_in(known: Comparisons, changed: dict[str, str]) -> Judgement:
+    """Return the judgement in a world with changed components."""
+    return judge(known, KEY, World({**BASE, **changed}), Check.FIRST)
 
 
 def world(**changed: str) -> World:
@@ -49,7 +54,7 @@ def test_a_new_world_says_what_is_new(known: Comparisons) -> None:
     known.add(KEY, HEADER, world(arguments="9"))
     known.add(KEY, HEADER, world())
     assert judged(known, arguments="1").new == "arguments changed"
-    found = judged(known, arguments="1", **{"distribution__numpy": "1.1 bb", "source__b.py": "1", "source__a.py": "2"})
+    found = judged_in(known, {"arguments": "1", "distribution numpy": "1.1 bb", "source b.py": "1", "source a.py": "2"})
     assert found.new == "a.py changed, b.py is new, numpy 1.0 → 1.1 and 1 more"
     assert "made again and compared" in found.reason()
 
@@ -85,7 +90,7 @@ def test_sources_and_distributions_are_never_learnt(known: Comparisons) -> None:
     """Nobody knows which code ran."""
     for number in range(9):
         known.add(KEY, HEADER, world(**{"source__a.py": f"{number}", "distribution__numpy": f"1.0 {number}"}))
-    assert not judged(known, **{"source__a.py": "77", "distribution__numpy": "1.0 1"}).may_serve
+    assert not judged_in(known, {"source a.py": "77", "distribution numpy": "1.0 1"}).may_serve
 
 
 def test_what_had_an_effect_once_is_not_learnt(known: Comparisons) -> None:
