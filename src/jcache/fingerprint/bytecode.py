@@ -5,6 +5,8 @@
 imports itself.
 """
 
+import dis
+import sys
 from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import Any, Final
@@ -26,18 +28,35 @@ _STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLO
                            "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
 _ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "ROT_TWO", "COPY"})
 NOTHING: Final = ("nothing",)
+VERSION: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
+"""Of Python, as far as its bytecode depends on it."""
+_LOADS_CONSTANT: Final = frozenset(dis.hasconst)
+_HAS_DOCSTRING: Final = 0x4000000
 
 
 def signature(code: CodeType) -> bytes:
-    """A digest of all of a code object that decides what it does; where it stands in a file does not count."""
+    """Return a digest of what a code object does: its instructions, constants and names, but no place in a file.
+
+    It holds for one version of Python. A docstring counts only where an instruction loads it, as any constant.
+    """
     constants = [
         tagged(b"code", signature(each)) if isinstance(each, CodeType) else constant(each) or text(repr(each))
         for each in code.co_consts
     ]
+    if constants and isinstance(code.co_consts[0], str) and not _loads_first_constant(code.co_code):
+        constants[0] = constant(None) or b""
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-    plain = constant((code.co_name, code.co_qualname, counts, names, code.co_code, code.co_exceptiontable)) or b""
-    return sha256(plain + several(b"constants", constants))
+    flags = code.co_flags & ~_HAS_DOCSTRING
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags)
+    plain = constant((VERSION, code.co_name, code.co_qualname, counts, names, code.co_code, code.co_exceptiontable))
+    return sha256((plain or b"") + several(b"constants", constants))
+
+
+def _loads_first_constant(instructions: bytes) -> bool:
+    return any(
+        argument == 0 and operation in _LOADS_CONSTANT
+        for operation, argument in zip(instructions[::2], instructions[1::2], strict=True)
+    )
 
 
 def nested(code: CodeType) -> Iterator[CodeType]:

@@ -30,7 +30,7 @@ def asked(ran: Iterable[tuple[CodeType, dict[str, Any]]]) -> str | None:
     for code, namespace in ran:
         if code.co_name == "<module>":  # what it keeps is a global, which counts where it is used
             continue
-        for lookup in meaning(code, namespace).lookups:
+        for lookup in meaning(code).lookups:
             found = name_resolution.find(lookup.chain, namespace, vars(builtins))
             is_date = found.value is datetime.datetime or found.value is datetime.date
             if any(found.value is each for each in _ASKED) or (is_date and not _DATES.isdisjoint(lookup.chain)):

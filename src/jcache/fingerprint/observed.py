@@ -64,7 +64,7 @@ class Discovery:
         covered = set(self._codes)
         for code, namespace in list(self._recorder.seen.values()):
             if code.co_name == "<module>" and not _is_generated(code):
-                found[f"{_MODULE}{namespace.get('__name__')}"] = _module_words(code, namespace)
+                found[f"{_MODULE}{namespace.get('__name__')}"] = _module_words(code)
                 covered.update((id(code), *_of_statements(code)))
         for number, (code, namespace) in list(self._recorder.seen.items()):
             if number not in covered and not _is_generated(code):
@@ -120,8 +120,8 @@ def _ran(home: str, value: Any) -> tuple[str, set[int]]:
     return shortened(total(walk.parts)), {id(each) for code in walk.codes() for each in nested(code)}
 
 
-def _module_words(code: CodeType, namespace: Namespace) -> str:
-    return shortened(meaning(code, namespace).digest)
+def _module_words(code: CodeType) -> str:
+    return shortened(meaning(code).digest)
 
 
 def _imported_words(module: ModuleType) -> str:
@@ -130,7 +130,7 @@ def _imported_words(module: ModuleType) -> str:
         code = loader.get_code(module.__name__) if loader is not None else None
     except Exception:  # noqa: BLE001  whoever has made the loader
         code = None
-    return _ABSENT if code is None else _module_words(code, vars(module))
+    return _ABSENT if code is None else _module_words(code)
 
 
 def _of_statements(code: CodeType) -> list[int]:

@@ -20,7 +20,7 @@ from jcache.fingerprint.values import Encoder
 
 _SHORT: Final = 100
 _MANY: Final = 10_000
-_VERSION: Final = b"fingerprint 3"
+_VERSION: Final = b"fingerprint 4"
 """Of the rules by which fingerprints are made. A rule that was found to be too weak gets the next one, so that nothing
 is served that was stored by it."""
 _JAX_OPTIONS: Final[Mapping[str, str]] = {

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from jcache.fingerprint.bytecode import signature
-from jcache.fingerprint.code import version
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text, unordered
 from jcache.fingerprint.refusals import Refused
 
@@ -189,7 +188,7 @@ _EXACT: Final[Mapping[type, Handler]] = {
     types.MethodWrapperType: lambda encoder, value: several(
         b"wrapper", [encoder.encode(value.__self__), text(value.__name__)]
     ),
-    types.CodeType: lambda _, value: several(b"code", [text(version()), signature(value)]),
+    types.CodeType: lambda _, value: tagged(b"code", signature(value)),
     types.GenericAlias: _alias,
     types.UnionType: lambda encoder, value: several(b"union", encoder.items(value.__args__)),
     typing.TypeVar: _parts(b"typevar", "__name__", "__bound__", "__constraints__"),

@@ -18,8 +18,8 @@ from typing import Any, Final
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import cached_properties, name_resolution, nondeterminism, origins
 from jcache.fingerprint.bytecode import Chain, signature
-from jcache.fingerprint.classes import members, shallow
-from jcache.fingerprint.code import Lookup, as_it_stands, meaning, version
+from jcache.fingerprint.classes import members
+from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.counters import only_counts
 from jcache.fingerprint.describe import shortened
 from jcache.fingerprint.encoding import several, sha256, tagged, text
@@ -60,8 +60,7 @@ class Walk(States):
         super().__init__(home, name, for_trace=for_trace)
         self._bound: dict[int, dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str | None, str], list[tuple[Any, bytes]]] = {}
-        self._functions: list[tuple[str, FunctionType]] = []
-        self._classes: list[tuple[str, type]] = []
+        self._functions: list[CodeType] = []
         self._shows: set[str] = set()
         self._without = without
 
@@ -71,28 +70,14 @@ class Walk(States):
         for name, value in self.tallies:
             if "variables" in self._shows or self.seen(value) is not None:
                 self.part(f"global {name}", value)
-        if self._shows & {"text", "path"}:
-            shown = [
-                text(label) + as_it_stands(each.__code__, each.__code__.co_filename if "path" in self._shows else "")
-                for label, each in self._functions
-            ]
-            shown += [text(label) + self.encode(vars(each).get("__doc__")) for label, each in self._classes]
-            self._looked_at("sources", shown)
-        if "annotations" in self._shows:
-            noted = [text(label) + self.encode(shallow(each.__annotations__)) for label, each in self._functions]
-            self._looked_at("annotations", noted)
         if "command" in self._shows:
             self.part("global sys.argv", sys.argv[1:])
         if "place" in self._shows:
             self.part("environment working directory", os.getcwd())
 
-    def _looked_at(self, label: str, shown: list[bytes]) -> None:
-        encoding = several(label.encode(), shown)
-        self._add(label, encoding, f"looked at by the code {shortened(sha256(encoding))}")
-
     def codes(self) -> tuple[CodeType, ...]:
         """The code of the functions that it has been through."""
-        return tuple(function.__code__ for _, function in self._functions)
+        return tuple(self._functions)
 
     def is_derived(self, instance: Any, name: str, value: Any) -> bool:
         if self._without and (id(instance), name) in self._without:
@@ -108,35 +93,28 @@ class Walk(States):
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
-        known = meaning(code, function.__globals__)
+        known = meaning(code)
         if known.refused is not None:
             raise Refused(function, f"it uses `{known.refused}`", "call what is meant by its name")
         if known.shows:
             self._shows |= known.shows
-        self._functions.append((label, function))
+        self._functions.append(code)
         items = self._bindings(function, known.lookups)
         items.append(known.digest)
         self._add_state(function, code, label, items, known.counted)
-        self.parts[label] = _part_of(code, items, known.words)
+        self.parts[label] = _part_of(code, items, "code")
 
     def _visit_library_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         origin = name_resolution.of_function(function)
         self.require(origin)
-        items = [self._of_library_code(function, origin)]
+        name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
+        items = [text(name), tagged(b"bytecode", signature(code))]
         if code.co_qualname == _DISPATCHER and origin == origins.STDLIB:
             items.append(self.encode(dict(vars(function)["registry"])))  # all else is made of these
         else:
             self._add_state(function, code, label, items)
         self.parts[label] = _part_of(code, items, "of a library")
-
-    def _of_library_code(self, function: FunctionType, origin: origins.Origin) -> bytes:
-        """A library may have several functions of one name, one within another; its version says what they are."""
-        code = function.__code__
-        name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
-        if origin == origins.STDLIB:
-            return text(name) + tagged(b"code", meaning(code, function.__globals__).digest)
-        return text(name) + text(version()) + tagged(b"bytecode", signature(code))
 
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace = function.__globals__
@@ -187,7 +165,7 @@ class Walk(States):
             each.chain[0] == name and not each.tallied
             for function in inner
             if isinstance(function, FunctionType)
-            for each in meaning(function.__code__, function.__globals__).lookups
+            for each in meaning(function.__code__).lookups
         )
 
     def _child(self, found: name_resolution.Found) -> str:
@@ -272,7 +250,6 @@ class Walk(States):
 
     def _visit_class(self, cls: type, label: str) -> None:
         name = label.partition(" ")[2]
-        self._classes.append((label, cls))
         items = [self.class_(type(cls)), *(self.class_(base) for base in cls.__bases__)]
         for attribute, value in sorted(members(cls), key=lambda each: each[0]):
             items.append(text(attribute) + self._attribute(f"attribute {attribute} of {name}", value))
