@@ -6,12 +6,10 @@ imports itself.
 """
 
 import dis
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any, Final
 
-from jcache.fingerprint.counters import Kind, counted_cells, counting
 from jcache.fingerprint.encoding import constant, several, sha256, tagged, text
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step, steps_of
 
@@ -28,8 +26,6 @@ _STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLO
                            "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
 _ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "ROT_TWO", "COPY"})
 NOTHING: Final = ("nothing",)
-VERSION: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
-"""Of Python, as far as its bytecode depends on it."""
 _LOADS_CONSTANT: Final = frozenset(dis.hasconst)
 _HAS_DOCSTRING: Final = 0x4000000
 
@@ -37,7 +33,7 @@ _HAS_DOCSTRING: Final = 0x4000000
 def signature(code: CodeType) -> bytes:
     """Return a digest of what a code object does: its instructions, constants and names, but no place in a file.
 
-    It holds for one version of Python. A docstring counts only where an instruction loads it, as any constant.
+    A docstring counts only where an instruction loads it, as any constant.
     """
     constants = [
         tagged(b"code", signature(each)) if isinstance(each, CodeType) else constant(each) or text(repr(each))
@@ -48,7 +44,7 @@ def signature(code: CodeType) -> bytes:
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     flags = code.co_flags & ~_HAS_DOCSTRING
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags)
-    plain = constant((VERSION, code.co_name, code.co_qualname, counts, names, code.co_code, code.co_exceptiontable))
+    plain = constant((code.co_name, code.co_qualname, counts, names, code.co_code, code.co_exceptiontable))
     return sha256((plain or b"") + several(b"constants", constants))
 
 
@@ -75,8 +71,6 @@ class Reads:
         given: the first argument or index, where it is a constant text, or NOTHING where a chain is called without
             any; None among them where it is something else.
         attributes: names of all attributes that are taken, of whatever, and texts that begin as special ones do.
-        tallies: globals with which nothing is done but count, and how.
-        cells: variables of functions around it that are used likewise.
     """
 
     def __init__(self) -> None:
@@ -84,8 +78,6 @@ class Reads:
         self.given: dict[Chain, set[Any]] = {}
         self.attributes: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
-        self.tallies: dict[str, set[Kind]] = {}
-        self.cells: Mapping[str, frozenset[Kind]] = {}
 
 
 def reads(code: CodeType) -> Reads:
@@ -99,11 +91,6 @@ def reads(code: CodeType) -> Reads:
         found.attributes.update(one.co_names)
         found.attributes.update(each for each in one.co_consts if isinstance(each, str) and each[:2] == "__")
         _chains(listing, found)
-    found.cells = counted_cells(list(zip(codes, listings, strict=True)))
-    for name in found.tallies.keys() & {chain[0] for chain in found.chains}:
-        del found.tallies[name]  # what is looked at elsewhere
-        found.chains.add((name,))
-        found.given.setdefault((name,), set()).add(None)
     return found
 
 
@@ -139,7 +126,6 @@ def _bind(rest: list[Step], base: str, *, is_from: bool, found: Reads) -> None:
 def _chains(listing: list[Step], found: Reads) -> None:
     bases: set[Chain] = set()
     start, called = 0, False
-    counted = counting(listing)
     for at, each in enumerate(listing):
         if bases and each.name in ATTRIBUTE:
             bases = {(*base, each.value) for base in bases}
@@ -147,9 +133,6 @@ def _chains(listing: list[Step], found: Reads) -> None:
             continue
         _note(bases, listing, range(start, at), found, called=called)
         bases, start, called = _begun(each, found), at, each.called
-        if at in counted and each.name in _GLOBAL:
-            found.tallies.setdefault(each.value, set()).add(counted[at])
-            bases = set()
     _note(bases, listing, range(start, len(listing)), found, called=called)
 
 

@@ -13,6 +13,7 @@ from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.describe import changes
 from jcache.fingerprint.parts import total
+from jcache.fingerprint.snapshot import GROWING, Snapshot
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
 from jcache.layout import storable
@@ -30,7 +31,7 @@ class Fingerprint:
         parts: all that went into the hash, each with a label and in words.
         functions: the code objects of the functions that were walked through.
         for_trace: whether it is of a trace.
-        counts: whether code counts in it that it has run.
+        snapshot: what `changed_meanwhile` needs.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Fingerprint:
     parts: Mapping[str, str]
     functions: tuple[CodeType, ...] = field(default=(), repr=False, compare=False)
     for_trace: bool = False
-    counts: bool = field(default=False, repr=False, compare=False)
+    snapshot: Snapshot = field(default_factory=Snapshot, repr=False, compare=False)
 
     @property
     def codes(self) -> Mapping[int, CodeType]:
@@ -71,14 +72,26 @@ def fingerprint(
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
     """
+    return _taken(function, args, kwargs, without, for_trace=for_trace)
+
+
+def _taken(
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    without: Collection[tuple[int, str]],
+    *,
+    for_trace: bool,
+    before: Snapshot | None = None,
+) -> Fingerprint:
     name = name_of(function)
     try:
         call = unfolded(function, args, kwargs)
         home = getattr(call.function, "__globals__", None) or {}
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
-        walk = Walk(module, name, without, for_trace=for_trace)
+        walk = Walk(module, name, without, for_trace=for_trace, before=before)
         parts, hash_ = _walked(call, walk)
-        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, bool(walk.tallies))
+        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, walk.snapshot)
     except GraphKeyError:
         raise
     except Exception as error:  # code of the user's runs on the way
@@ -93,9 +106,11 @@ def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str]:
         walk.begin(call.function)
     else:
         walk.value("function", call.function)
+    walk.given = frozenset(id(each) for each in (*call.args, *call.kwargs.values()) if type(each) in GROWING)
     for parameter, value in bound(call):
         walk.value(f"argument {parameter}", value)
     walk.run()
+    walk.snapshot.hold(walk.alive())
     labels = sorted(walk.parts)
     parts = Frozen((label, walk.parts[label].words) for label in labels)
     return parts, total(walk.parts).hex()
@@ -110,6 +125,8 @@ def changed_meanwhile(
 ) -> list[str]:
     """What calling a function has changed of that which its fingerprint was made of before, in words.
 
+    Containers may have grown, and integers may have become other integers. It can be asked once.
+
     Args:
         then: the fingerprint.
         function: of which it was made.
@@ -119,9 +136,11 @@ def changed_meanwhile(
     """
     try:
         without = {(id(instance), name) for instance, name in kept}
-        now = fingerprint(function, args, kwargs, without, for_trace=then.for_trace)
+        now = _taken(function, args, kwargs, without, for_trace=then.for_trace, before=then.snapshot)
     except GraphKeyError as error:
         return [str(error)]
+    finally:
+        then.snapshot.clear()
     return [] if now.hash == then.hash else changes(then.parts, now.parts)
 
 

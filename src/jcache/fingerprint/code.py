@@ -1,20 +1,14 @@
 """What a code object means, worked out once for each."""
 
 import functools
-from collections.abc import Mapping
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import Chain, reads, signature
-from jcache.fingerprint.counters import Kind
 from jcache.fingerprint.encoding import constant
 from jcache.fingerprint.weak_map import WeakIdentities
 
 _PARSES: Final = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"})
-_VARIABLES: Final = frozenset(
-    {"locals", "vars", "getclosurevars", "getgeneratorlocals", "getcoroutinelocals", "getasyncgenlocals",
-     "resolve_name", "TracebackException", "StackSummary", "walk_tb", "walk_stack"}
-)  # fmt: skip
 _PLACE: Final = frozenset({"getcwd", "getcwdb", "cwd"})
 _OPAQUE: Final = frozenset({"__subclasses__", "__globals__", "__closure__", "f_locals", "f_globals", "f_back"})
 
@@ -26,13 +20,12 @@ class Lookup:
         chain: the names.
         name: the same as bytes.
         given: texts that it is given at once.
-        tallied: how it counts with them, where it does nothing else.
     """
 
-    __slots__ = ("chain", "given", "name", "tallied")
+    __slots__ = ("chain", "given", "name")
 
-    def __init__(self, chain: Chain, name: bytes, given: frozenset[Any], tallied: frozenset[Kind]) -> None:
-        self.chain, self.name, self.given, self.tallied = chain, name, given, tallied
+    def __init__(self, chain: Chain, name: bytes, given: frozenset[Any]) -> None:
+        self.chain, self.name, self.given = chain, name, given
 
 
 class Meaning(NamedTuple):
@@ -42,16 +35,14 @@ class Meaning(NamedTuple):
         digest: of what it does.
         lookups: what it looks up outside of itself, in order.
         shows: "command" if it parses the arguments that the program was started with, "place" if it looks at the
-            working directory, "variables" if at others than it names.
+            working directory.
         refused: a name that it uses and through which it could read anything.
-        counted: variables of functions around it with which it only counts, and how.
     """
 
     digest: bytes
     lookups: tuple[Lookup, ...]
     shows: frozenset[str]
     refused: str | None
-    counted: Mapping[str, frozenset[Kind]]
 
 
 _known: WeakIdentities[Meaning] = WeakIdentities()
@@ -69,16 +60,15 @@ def meaning(code: CodeType) -> Meaning:
 def _meaning(code: CodeType) -> Meaning:
     found = reads(code)
     lookups = [_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains)]
-    lookups += [_lookup((name,), frozenset({None}), frozenset(kinds)) for name, kinds in sorted(found.tallies.items())]
     refused = min(_OPAQUE & found.attributes, default=None)
-    return Meaning(signature(code), tuple(lookups), _shows(found.attributes), refused, found.cells)
+    return Meaning(signature(code), tuple(lookups), _shows(found.attributes), refused)
 
 
 @functools.cache
-def _lookup(chain: Chain, given: frozenset[Any], tallied: frozenset[Kind] = frozenset()) -> Lookup:
-    return Lookup(chain, constant(chain) or b"", given, tallied)
+def _lookup(chain: Chain, given: frozenset[Any]) -> Lookup:
+    return Lookup(chain, constant(chain) or b"", given)
 
 
 def _shows(attributes: set[str]) -> frozenset[str]:
-    shown = (("command", _PARSES), ("place", _PLACE), ("variables", _VARIABLES))
+    shown = (("command", _PARSES), ("place", _PLACE))
     return frozenset(what for what, names in shown if attributes & names)

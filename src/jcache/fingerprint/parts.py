@@ -16,13 +16,14 @@ from jcache.fingerprint import distributions, origins
 from jcache.fingerprint.describe import describe, shortened
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.snapshot import Snapshot
 from jcache.fingerprint.values import Encoder
 
 _SHORT: Final = 100
 _MANY: Final = 10_000
-_VERSION: Final = b"fingerprint 4"
-"""Of the rules by which fingerprints are made. A rule that was found to be too weak gets the next one, so that nothing
-is served that was stored by it."""
+_VERSION: Final = b"fingerprint 4 %d.%d" % sys.version_info[:2]
+"""Of the rules by which fingerprints are made, and of Python, whose bytecode they hold. A rule that was found to be too
+weak gets the next number, so that nothing is served that was stored by it."""
 _JAX_OPTIONS: Final[Mapping[str, str]] = {
     "jax_enable_x64": "False",
     "jax_default_matmul_precision": "None",
@@ -46,9 +47,9 @@ class Part(NamedTuple):
 class Parts(Encoder):
     """What has been found, and what is still to be visited."""
 
-    def __init__(self, home: str, name: str, *, for_trace: bool = False) -> None:
+    def __init__(self, home: str, name: str, *, for_trace: bool = False, before: Snapshot | None = None) -> None:
         """Collect on behalf of a function of that name in the module `home`, which labels leave out."""
-        super().__init__(for_trace=for_trace)
+        super().__init__(for_trace=for_trace, before=before)
         self.parts: dict[str, Part] = {}
         self._home = home
         self._name = name
@@ -59,6 +60,7 @@ class Parts(Encoder):
         self._at = ""
         self._waiting: deque[tuple[Callable[[Any, str], None], Any, str]] = deque()
         self._required: set[str] = set()
+        self.given: frozenset[int] = frozenset()  # addresses of containers that the caller gave
         self._starts: list[tuple[int, str]] = []
 
     def run(self) -> None:
@@ -116,12 +118,15 @@ class Parts(Encoder):
             return label
         self._above[label] = self._at
         self._starts.append((len(self._seen), label))
+        self.may_grow = id(value) not in self.given
         try:
             encoding = self.encode(value)
         except Refused as refused:
             raise self._error(label, refused) from None
         except RecursionError:
             raise self._error(label, Refused(value, "it is nested too deeply")) from None
+        finally:
+            self.may_grow = True
         digest = sha256(encoding)
         self.parts[label] = Part(digest, self._words(value, encoding, digest, label))
         return label

@@ -17,6 +17,7 @@ from jcache.fingerprint import arrays
 from jcache.fingerprint.describe import plain
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.refusals import Refused, hopeless, refuse
+from jcache.fingerprint.snapshot import GROWING, Snapshot
 from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, RARE, UNCHANGING, Handler, member, rare
 
 _POINTER: Final = 8
@@ -26,9 +27,17 @@ _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 class Encoder(ABC):
     """Makes bytes of values, one after the other; whoever derives from it knows what functions and classes are."""
 
-    def __init__(self, *, for_trace: bool = False) -> None:
-        """Encode dicts in their order, or so that it does not matter."""
+    def __init__(self, *, for_trace: bool = False, before: Snapshot | None = None) -> None:
+        """Encode values, those that were encoded before as they were if they have only grown.
+
+        Args:
+            for_trace: whether the order of a dict's items counts.
+            before: what was seen then.
+        """
         self.for_trace = for_trace
+        self.snapshot = Snapshot()
+        self.may_grow = True  # whether it is no reason not to store that a container grows
+        self._before = before
         self._linen_ids: dict[object, int] = {}  # of flax's modules, which this process numbers as they are made
         self._seen: dict[int, int] = {}
         self._alive: list[object] = []  # what was seen, so that no address is used twice
@@ -76,17 +85,31 @@ class Encoder(ABC):
             return handler(self, value)
         return self._once(value, handler)
 
-    def seen(self, value: Any) -> int | None:
-        """Under which number something that can change was seen already."""
-        return self._seen.get(id(value))
-
     def _once(self, value: Any, handler: Callable[["Encoder", Any], bytes]) -> bytes:
         number = self._seen.get(id(value))
         if number is not None:
             return tagged(b"again", b"%d" % number)
         self._seen[id(value)] = len(self._seen)
         self._alive.append(value)
+        if self.may_grow and type(value) in GROWING:
+            if self._before is not None:
+                value = self._before.as_it_was(value)
+            else:
+                self.snapshot.add(value)
         return handler(self, value)
+
+    def alive(self) -> list[object]:
+        """Return all that was seen and has an identity."""
+        return self._alive
+
+    def then(self, holder: object, name: str, value: Any, *, of_any_type: bool = False) -> Any:
+        """Return a value that something holds under a name; an integer as it was before."""
+        if of_any_type or type(value) is int:
+            place = (id(holder), name)
+            if self._before is not None:
+                return self._before.value_before(place, value, of_any_type=of_any_type)
+            self.snapshot.add_value(place, value)
+        return value
 
     def items(self, values: Iterable[Any]) -> list[bytes]:
         """Of each of some values."""
@@ -139,10 +162,14 @@ class Encoder(ABC):
         own = own if isinstance(own, dict) else {}
         if "_id" in own and _is_of_linen(type(value)):
             own = own | {"_id": self._linen_ids.setdefault(own["_id"], len(self._linen_ids))}
-        found = [(str(name), each) for name, each in own.items() if not self.is_derived(value, name, each)]
+        found = [
+            (str(name), self.then(value, str(name), each))
+            for name, each in own.items()
+            if not self.is_derived(value, name, each)
+        ]
         for name in _slots(type(value)):
             try:
-                found.append((name, object.__getattribute__(value, name)))
+                found.append((name, self.then(value, name, object.__getattribute__(value, name))))
             except AttributeError:
                 continue
         return self.attributes(found)

@@ -7,7 +7,6 @@ label is written down, so that recursion has an end. Each node and each value is
 
 # ruff: noqa: ANN401 - programs hold anything
 
-import inspect
 import os
 import sys
 import threading
@@ -20,7 +19,6 @@ from jcache.fingerprint import cached_properties, name_resolution, nondeterminis
 from jcache.fingerprint.bytecode import Chain, signature
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import Lookup, meaning
-from jcache.fingerprint.counters import only_counts
 from jcache.fingerprint.describe import shortened
 from jcache.fingerprint.encoding import several, sha256, tagged, text
 from jcache.fingerprint.function_state import States
@@ -28,9 +26,9 @@ from jcache.fingerprint.own_names import is_as_called, is_other_name
 from jcache.fingerprint.parts import Part, is_extension, total
 from jcache.fingerprint.references import named_by
 from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.snapshot import Snapshot
 from jcache.fingerprint.weak_map import WeakIdentities
 
-_JITTED: Final = frozenset({"Jitted", "PjitFunction"})
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _ABSENT: Final = b"absent0:"
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
@@ -48,6 +46,7 @@ class Walk(States):
         without: Collection[tuple[int, str]] = (),
         *,
         for_trace: bool = False,
+        before: Snapshot | None = None,
     ) -> None:
         """Walk on behalf of a function.
 
@@ -55,11 +54,12 @@ class Walk(States):
             home: its module.
             name: of it.
             without: attributes of objects that are passed over.
-            for_trace: whether it is of a trace: then the order of a dict's items counts, and what only counts does not.
+            for_trace: whether it is of a trace: then the order of a dict's items counts.
+            before: what an earlier walk saw; what has only grown since is seen as it was.
         """
-        super().__init__(home, name, for_trace=for_trace)
+        super().__init__(home, name, for_trace=for_trace, before=before)
         self._bound: dict[int, dict[Lookup, bytes]] = {}
-        self._globals: dict[tuple[str | None, str], list[tuple[Any, bytes]]] = {}
+        self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self._functions: list[CodeType] = []
         self._shows: set[str] = set()
         self._without = without
@@ -67,9 +67,6 @@ class Walk(States):
     def run(self) -> None:
         """Goes on until nothing is left; then adds what the code says of itself, if any code looks at that."""
         super().run()
-        for name, value in self.tallies:
-            if "variables" in self._shows or self.seen(value) is not None:
-                self.part(f"global {name}", value)
         if "command" in self._shows:
             self.part("global sys.argv", sys.argv[1:])
         if "place" in self._shows:
@@ -101,7 +98,7 @@ class Walk(States):
         self._functions.append(code)
         items = self._bindings(function, known.lookups)
         items.append(known.digest)
-        self._add_state(function, code, label, items, known.counted)
+        self._add_state(function, code, label, items)
         self.parts[label] = _part_of(code, items, "code")
 
     def _visit_library_function(self, function: FunctionType, label: str) -> None:
@@ -129,8 +126,6 @@ class Walk(States):
 
     def _look(self, function: FunctionType, namespace: dict[str, Any], lookup: Lookup) -> bytes:
         chain, given = lookup.chain, lookup.given
-        if lookup.tallied and self._only_counts(namespace, lookup):
-            return self._tally(chain[0], namespace[chain[0]])
         if len(chain) == 1 and type(value := namespace.get(chain[0])) is FunctionType:
             if (reference := self._nodes.get(id(value))) is not None:
                 return reference
@@ -151,22 +146,6 @@ class Walk(States):
             return self._importer(found, given)
         encoding = self._found(found, chain)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
-
-    def _only_counts(self, namespace: dict[str, Any], lookup: Lookup) -> bool:
-        """Whether a global only counts that code has run, and no jitted function of the module looks at it.
-
-        Where that function came first, what it finds would else be another thing after a hit of the one that counts.
-        """
-        name = lookup.chain[0]
-        if not self.for_trace or not only_counts(namespace.get(name), lookup.tallied):
-            return False
-        inner = [inspect.unwrap(each) for each in list(namespace.values()) if type(each).__name__ in _JITTED]
-        return not any(
-            each.chain[0] == name and not each.tallied
-            for function in inner
-            if isinstance(function, FunctionType)
-            for each in meaning(function.__code__).lookups
-        )
 
     def _child(self, found: name_resolution.Found) -> str:
         label = f"global {self._qualified(found.module or 'builtins', found.name)}"
@@ -204,11 +183,11 @@ class Walk(States):
         return named_by(module.__name__)
 
     def _global(self, found: name_resolution.Found) -> bytes:
-        name = (found.module, found.name)
+        name = (str(found.module), found.name)
         for value, encoding in self._globals.setdefault(name, []):  # of several namespaces by the name of one module
             if value is found.value:
                 return encoding
-        encoding = self.value(f"global {self._qualified(str(found.module), found.name)}", found.value)
+        encoding = self.value(f"global {self._qualified(*name)}", self.then(None, ".".join(name), found.value))
         self._globals[name].append((found.value, encoding))
         return encoding
 
@@ -252,6 +231,7 @@ class Walk(States):
         name = label.partition(" ")[2]
         items = [self.class_(type(cls)), *(self.class_(base) for base in cls.__bases__)]
         for attribute, value in sorted(members(cls), key=lambda each: each[0]):
+            value = self.then(cls, attribute, value)
             items.append(text(attribute) + self._attribute(f"attribute {attribute} of {name}", value))
         items.append(self.flattened(cls, name))
         encoding = several(b"class", items)

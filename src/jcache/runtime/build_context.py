@@ -78,8 +78,6 @@ class Build:
         self.found.update({**read.parts, **ran.parts, **flattened(), **loaded(of.parts, read.origins)})
         self.is_passing = self.is_passing or (ran.reason is None and read.is_passing)
         self.reason = ran.reason or (None if read.reason is None else f"it {read.reason}.")
-        if self.reason is None and of.counts and ran.parts:
-            self.reason = "code that was found while it ran may read a counter that is no part of the key"
         return value
 
     @property
