@@ -8,7 +8,7 @@ imports itself.
 import dis
 from collections.abc import Iterator
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.encoding import constant, several, sha256, tagged, text
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step, steps_of
@@ -26,8 +26,15 @@ _STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLO
                            "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
 _ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "ROT_TWO", "COPY"})
 NOTHING: Final = ("nothing",)
+_CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
 _LOADS_CONSTANT: Final = frozenset(dis.hasconst)
 _HAS_DOCSTRING: Final = 0x4000000
+
+
+class Named(NamedTuple):
+    """A variable or an attribute that is an argument."""
+
+    name: str
 
 
 def signature(code: CodeType) -> bytes:
@@ -68,8 +75,8 @@ class Reads:
 
     Attributes:
         chains: of names.
-        given: the first argument or index, where it is a constant text, or NOTHING where a chain is called without
-            any; None among them where it is something else.
+        given: the first argument or index, where it is a constant text, `Named` where it is a variable, or NOTHING
+            where a chain is called without any or with None; None among them where it is something else.
         attributes: names of all attributes that are taken, of whatever, and texts that begin as special ones do.
     """
 
@@ -149,7 +156,7 @@ def _begun(each: Step, found: Reads) -> set[Chain]:
 
 
 def _note(bases: set[Chain], listing: list[Step], place: range, found: Reads, *, called: bool) -> None:
-    after = listing[place.stop : place.stop + 3]
+    after = listing[place.stop : place.stop + 5]
     if bases == {("__name__",)} and after and after[0][:2] == ("STORE_NAME", "__module__"):
         return  # what every class statement begins with
     given = _given(listing[place.start - 1] if place.start else None, after, called=called)
@@ -159,12 +166,14 @@ def _note(bases: set[Chain], listing: list[Step], place: range, found: Reads, *,
 
 
 def _given(before: Step | None, after: list[Step], *, called: bool) -> Any:  # noqa: ANN401
-    """The text in ``x[text]``, ``x(text)``, ``x(text, more)`` or ``text in x``."""
+    """The text in ``x[text]``, ``x(text)``, ``x(text, more)`` or ``text in x``; the variable in ``x(variable)``."""
     names = [each.name for each in after]
     if names[:1] == ["CONTAINS_OP"] and before is not None:
         return _text(before)
     if called and names[:1] == ["CALL"] and not after[0].number:
         return NOTHING
+    if called and after and (seed := _variable(after)) is not None:
+        return seed
     is_call = (names[1:2] == ["CALL"] and after[1].number == 1) or (
         names[2:3] == ["CALL"] and after[2].number == 2 and names[1].startswith("LOAD_")
     )
@@ -172,6 +181,19 @@ def _given(before: Step | None, after: list[Step], *, called: bool) -> Any:  # n
         names[1] == "BINARY_SUBSCR" or (names[1] == "BINARY_OP" and after[1].number == INDEX)
     )
     return _text(after[0]) if (called and is_call) or is_index else None
+
+
+def _variable(after: list[Step]) -> Any:  # noqa: ANN401
+    """NOTHING for ``x(None)`` and ``x(seed=None)``, the variable's name for ``x(variable)``, None for all else."""
+    first, attributes = after[0], 1
+    if first.name == "LOAD_CONST":
+        return NOTHING if first.value is None and after[1:] and after[1].name in _CALLS else None
+    while attributes < len(after) and after[attributes].name in ATTRIBUTE:
+        attributes += 1
+    if first.name not in _LOCAL | _GLOBAL or attributes >= len(after) or after[attributes].name not in _CALLS:
+        return None
+    value = after[attributes - 1].value
+    return Named(value) if isinstance(value, str) else None
 
 
 def _text(step: Step) -> str | None:

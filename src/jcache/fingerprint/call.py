@@ -31,6 +31,7 @@ class Fingerprint:
         parts: all that went into the hash, each with a label and in words.
         functions: the code objects of the functions that were walked through.
         for_trace: whether it is of a trace.
+        chance: what can be reached that cannot be repeated, in words.
         snapshot: what `changed_meanwhile` needs.
     """
 
@@ -39,6 +40,7 @@ class Fingerprint:
     parts: Mapping[str, str]
     functions: tuple[CodeType, ...] = field(default=(), repr=False, compare=False)
     for_trace: bool = False
+    chance: tuple[str, ...] = ()
     snapshot: Snapshot = field(default_factory=Snapshot, repr=False, compare=False)
 
     @property
@@ -91,7 +93,7 @@ def _taken(
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
         walk = Walk(module, name, without, for_trace=for_trace, before=before)
         parts, hash_ = _walked(call, walk)
-        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, walk.snapshot)
+        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, tuple(sorted(walk.chance)), walk.snapshot)
     except GraphKeyError:
         raise
     except Exception as error:  # code of the user's runs on the way

@@ -10,7 +10,6 @@ from jcache.fingerprint.weak_map import WeakIdentities
 
 _PARSES: Final = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"})
 _PLACE: Final = frozenset({"getcwd", "getcwdb", "cwd"})
-_OPAQUE: Final = frozenset({"__subclasses__", "__globals__", "__closure__", "f_locals", "f_globals", "f_back"})
 
 
 class Lookup:
@@ -34,15 +33,15 @@ class Meaning(NamedTuple):
     Attributes:
         digest: of what it does.
         lookups: what it looks up outside of itself, in order.
+        attributes: names of all attributes that it takes, of whatever, among others.
         shows: "command" if it parses the arguments that the program was started with, "place" if it looks at the
             working directory.
-        refused: a name that it uses and through which it could read anything.
     """
 
     digest: bytes
     lookups: tuple[Lookup, ...]
+    attributes: frozenset[str]
     shows: frozenset[str]
-    refused: str | None
 
 
 _known: WeakIdentities[Meaning] = WeakIdentities()
@@ -60,8 +59,7 @@ def meaning(code: CodeType) -> Meaning:
 def _meaning(code: CodeType) -> Meaning:
     found = reads(code)
     lookups = [_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains)]
-    refused = min(_OPAQUE & found.attributes, default=None)
-    return Meaning(signature(code), tuple(lookups), _shows(found.attributes), refused)
+    return Meaning(signature(code), tuple(lookups), frozenset(found.attributes), _shows(found.attributes))
 
 
 @functools.cache

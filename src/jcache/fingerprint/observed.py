@@ -12,7 +12,6 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import clocks
 from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.call import Fingerprint
 from jcache.fingerprint.code import meaning
@@ -32,7 +31,7 @@ class Discovery:
 
     Args:
         fingerprint: of it.
-        strict: whether it is a reason not to store that it asks for the time, or for its process's number.
+        strict: of no effect any more.
 
     Attributes:
         parts: once it is left, what the result depends on beyond the fingerprint; compare `discovered_now`.
@@ -43,7 +42,6 @@ class Discovery:
         self.parts: Mapping[str, str] = {}
         self.reason: str | None = None
         self._codes = fingerprint.codes
-        self._strict = strict
         self._recorder = Recorder()
 
     def __enter__(self) -> "Discovery":
@@ -56,8 +54,6 @@ class Discovery:
         self._recorder.end()
         if error is None:
             self.parts = self._found()
-            if self._strict and (told := clocks.asked(list(self._recorder.seen.values()))) is not None:
-                self.reason = self.reason or f"{told}, which is another in each process"
 
     def _found(self) -> dict[str, str]:
         found: dict[str, str] = {}

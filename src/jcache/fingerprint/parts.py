@@ -7,12 +7,12 @@ import os
 import sys
 from bisect import bisect
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import distributions, origins
+from jcache.fingerprint import chance, distributions, origins
 from jcache.fingerprint.describe import describe, shortened
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused
@@ -59,6 +59,8 @@ class Parts(Encoder):
         self._above: dict[str, str] = {}
         self._at = ""
         self._waiting: deque[tuple[Callable[[Any, str], None], Any, str]] = deque()
+        self.chance: set[str] = set()
+        self.calendars: set[str] = set()  # classes that may give the date
         self._required: set[str] = set()
         self.given: frozenset[int] = frozenset()  # addresses of containers that the caller gave
         self._starts: list[tuple[int, str]] = []
@@ -140,6 +142,21 @@ class Parts(Encoder):
             first = self._starts[bisect(self._starts, (number, "\U0010ffff")) - 1][1]
             return f"object {number}, seen in {first}"
         return describe(value, digest, label)
+
+    def meet(self, value: Any, given: Iterable[object] = ()) -> None:
+        """Take down what cannot be repeated, and what is an input of the host or the day."""
+        if chance.is_calendar(value):
+            self.calendars.add(value.__qualname__)
+        elif (found := chance.met(value, given)) is not None:
+            self.add_met(found)
+
+    def add_met(self, found: chance.Met) -> None:
+        """Take it down as it was found."""
+        if found.words:
+            self.chance.add(found.words)
+        if found.label and found.label not in self.parts:
+            shown = str(found.value())
+            self._add(found.label, text(shown), shown)
 
     def library(self, module: ModuleType) -> bytes:
         """Takes down the version of what a module belongs to."""

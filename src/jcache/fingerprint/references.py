@@ -40,6 +40,8 @@ class References(Parts):
         if reference is not None:
             return reference
         origin = name_resolution.of_function(function)
+        if origin == origins.STDLIB:
+            self.meet(function)
         if origin == origins.OURS:
             wrapped = vars(function).get("__wrapped__")
             return named_by("jcache") if wrapped is None else self.encode(wrapped)
@@ -69,6 +71,7 @@ class References(Parts):
             return reference
         if (known := self._named_classes.get(id(cls))) is not None:
             return known[1]
+        self.meet(cls)
         module = str(cls.__module__)
         origin = origins.of_module_named(module)
         own = sys.modules.get(module)
@@ -116,6 +119,7 @@ class References(Parts):
 
     def named(self, value: Any) -> bytes | None:
         """What a library, or a user's extension module, has under a name of its own."""
+        self.meet(value)
         if hasattr(type(value), "__getattr__"):  # which gives anything, perhaps
             known = name_resolution.vars_of(value)
         else:

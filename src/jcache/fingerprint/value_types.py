@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from jcache.fingerprint.bytecode import signature
+from jcache.fingerprint.chance import is_shared_random
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text, unordered
 from jcache.fingerprint.refusals import Refused
 
@@ -43,6 +44,7 @@ class Encodes(Protocol):
     def class_(self, cls: type) -> bytes: ...
     def named(self, value: Any) -> bytes | None: ...
     def beside(self, value: Any) -> list[bytes]: ...
+    def meet(self, value: Any) -> None: ...
 
 
 Handler = Callable[[Any, Any], bytes]
@@ -96,17 +98,28 @@ def _deque(encoder: Encodes, value: Any) -> bytes:
 
 
 def _method(encoder: Encodes, value: Any) -> bytes:
+    if is_shared_random(value):
+        return _shared(encoder, value)
     return several(b"method", [encoder.encode(value.__self__), encoder.encode(value.__func__)])
 
 
 def _builtin(encoder: Encodes, value: Any) -> bytes:
     owner = value.__self__
+    if is_shared_random(value):
+        return _shared(encoder, value)
     if owner is None or isinstance(owner, types.ModuleType):
         named = encoder.named(value)
         if named is None:
             raise Refused(value, "it is made in C and has no module to be found in")
         return named
+    encoder.meet(value)
     return several(b"bound", [encoder.encode(owner), text(value.__name__)])
+
+
+def _shared(encoder: Encodes, value: Any) -> bytes:
+    """Of a function that draws from what all of the process shares, whose state does not count."""
+    encoder.meet(value)
+    return several(b"bound", [encoder.class_(type(value.__self__)), text(value.__name__)])
 
 
 def _lru(encoder: Encodes, value: Any) -> bytes:

@@ -38,6 +38,7 @@ class Encoder(ABC):
         self.snapshot = Snapshot()
         self.may_grow = True  # whether it is no reason not to store that a container grows
         self._before = before
+        self.nones: set[str] = set()  # names of attributes that are None
         self._linen_ids: dict[object, int] = {}  # of flax's modules, which this process numbers as they are made
         self._seen: dict[int, int] = {}
         self._alive: list[object] = []  # what was seen, so that no address is used twice
@@ -65,6 +66,10 @@ class Encoder(ABC):
     @abstractmethod
     def is_derived(self, instance: Any, name: str, value: Any) -> bool:
         """Whether an attribute was derived from the others."""
+
+    @abstractmethod
+    def meet(self, value: Any) -> None:
+        """Take down what cannot be repeated."""
 
     @abstractmethod
     def named(self, value: Any) -> bytes | None:
@@ -167,6 +172,7 @@ class Encoder(ABC):
             for name, each in own.items()
             if not self.is_derived(value, name, each)
         ]
+        self.nones.update(name for name, each in found if each is None)
         for name in _slots(type(value)):
             try:
                 found.append((name, self.then(value, name, object.__getattribute__(value, name))))

@@ -7,6 +7,7 @@ label is written down, so that recursion has an end. Each node and each value is
 
 # ruff: noqa: ANN401 - programs hold anything
 
+import builtins
 import os
 import sys
 import threading
@@ -15,7 +16,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import cached_properties, name_resolution, nondeterminism, origins
+from jcache.fingerprint import cached_properties, chance, name_resolution, origins
 from jcache.fingerprint.bytecode import Chain, signature
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import Lookup, meaning
@@ -62,11 +63,14 @@ class Walk(States):
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self._functions: list[CodeType] = []
         self._shows: set[str] = set()
+        self._attributes: set[str] = set()
+        self._seeds: set[str] = set()
         self._without = without
 
     def run(self) -> None:
         """Goes on until nothing is left; then adds what the code says of itself, if any code looks at that."""
         super().run()
+        self._meet_at_last()
         if "command" in self._shows:
             self.part("global sys.argv", sys.argv[1:])
         if "place" in self._shows:
@@ -91,8 +95,7 @@ class Walk(States):
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         known = meaning(code)
-        if known.refused is not None:
-            raise Refused(function, f"it uses `{known.refused}`", "call what is meant by its name")
+        self._attributes |= known.attributes
         if known.shows:
             self._shows |= known.shows
         self._functions.append(code)
@@ -135,15 +138,15 @@ class Walk(States):
         found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
         try:
-            nondeterminism.check(value, given)
+            self._meet(value, given)
         except Refused as refused:
             raise self._error(self._child(found), refused) from None
-        if nondeterminism.reads_itself(value):
+        if value is builtins.globals or value is builtins.eval or value is builtins.exec:
             return self.namespace(namespace)
-        if nondeterminism.is_environment(value):
-            return self._environment(found, given)
-        if nondeterminism.is_importer(value):
-            return self._importer(found, given)
+        if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
+            return self._environment(given)
+        if value is sys.modules:
+            return named_by("sys.modules")
         encoding = self._found(found, chain)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
 
@@ -209,23 +212,33 @@ class Walk(States):
         except Refused:  # a table of the library's own
             return name
 
-    def _environment(self, found: name_resolution.Found, given: frozenset[Any]) -> bytes:
+    def _environment(self, given: frozenset[Any]) -> bytes:
+        """The variables that the code names; what it reads besides is heard when it runs."""
         names = sorted(each for each in given if isinstance(each, str))
-        is_known = len(names) == len(given) and bool(given)
-        if not is_known and not self.for_trace:  # while a function is traced it is heard what it asks for
-            refused = Refused(found.value, "it is read under names that are not written there", "pass the value in")
-            raise self._error(self._child(found), refused)
         for name in names:
             if f"environment {name}" not in self.parts:
                 self.part(f"environment {name}", os.environ.get(name))
         return several(b"environment", [text(name) for name in names])
 
-    def _importer(self, found: name_resolution.Found, given: frozenset[Any]) -> bytes:
-        names = sorted(each for each in given if isinstance(each, str) and each[:1] != ".")
-        if len(names) != len(given) or not given:
-            refused = Refused(found.value, "it imports what its code does not name", "import it by an import statement")
-            raise self._error(self._child(found), refused)
-        return several(b"imports", [self._found(name_resolution.imported(name), (name,)) for name in names])
+    def _meet(self, value: Any, given: frozenset[Any]) -> None:
+        if isinstance(value, name_resolution.Unimported):
+            if (found := chance.of_unimported(value.path, given)) is not None:
+                self.add_met(found)
+            return
+        self.meet(value, given)
+        if names := chance.seeds(given):
+            self._seeds.update(names if chance.is_generator(value) else ())
+
+    def _meet_at_last(self) -> None:
+        """Take down the dates and the missing seeds, which are found by two names."""
+        for name in sorted(self.calendars and chance.DATES & self._attributes):
+            self.add_met(chance.day(f"datetime.{name}"))
+        for label, part in list(self.parts.items()) if self._seeds else ():
+            name = label.split()[1].rpartition(".")[2] if " " in label else ""
+            if name in self._seeds and part.words == "None":
+                self.chance.add(f"`{name}`, the seed of a generator, is None")
+        for name in sorted(self._seeds & self.nones):
+            self.chance.add(f"`{name}`, the seed of a generator, is None")
 
     def _visit_class(self, cls: type, label: str) -> None:
         name = label.partition(" ")[2]
