@@ -148,12 +148,6 @@ DIFFERENT: dict[str, tuple[Sources, Sources]] = {
         "import functools\nclass C:\n  @functools.cached_property\n  def n(self): return 1\ndef build(): return C().n",
         "import functools\nclass C:\n  @functools.cached_property\n  def n(self): return 2\ndef build(): return C().n",
     ),
-    "a filled cached property": (
-        "import functools\nclass C:\n  @functools.cached_property\n  def n(self): return 1\nc = C()\n"
-        "def build(): return c.n",
-        "import functools\nclass C:\n  @functools.cached_property\n  def n(self): return 1\nc = C()\n"
-        "c.__dict__['n'] = 2\ndef build(): return c.n",
-    ),
     "what __getattr__ of an object gives": (
         "class C:\n  def __getattr__(self, name): return 1\nc = C()\ndef build(): return c.n",
         "class C:\n  def __getattr__(self, name): return 2\nc = C()\ndef build(): return c.n",
@@ -661,21 +655,3 @@ def test_something_of_a_library_in_the_place_of_another_thing_of_it(
     assert of(tmp_path, code, *arguments).hash != before
     monkeypatch.undo()
     assert of(tmp_path, code, *arguments).hash == before
-
-
-def test_the_command_line_that_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function that parses it depends on it, but not on what the program is called."""
-    sources = "import argparse\ndef build(): return argparse.ArgumentParser().parse_args()"
-    hashes = []
-    for line in (["a", "1"], ["b", "1"], ["a", "2"]):
-        monkeypatch.setattr(sys, "argv", line)
-        hashes.append(of(tmp_path, sources).hash)
-    assert hashes[0] == hashes[1] != hashes[2]
-
-
-def test_the_working_directory_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function that asks for it has another key in another one."""
-    sources = "import os\ndef build(): return os.getcwd()"
-    before = of(tmp_path, sources).hash
-    monkeypatch.chdir(tmp_path)
-    assert of(tmp_path, sources).hash != before

@@ -60,8 +60,8 @@ CHANGES = {
     "a list that is rebound": "global log\n    log = [x]",
     "the front of a list": "first.insert(0, 'a')",
     "a deque that forgets": "last.append(1.5)",
-    "an attribute of an object": "run.word = 'b'",
-    "a new attribute of an object": "run.more = 1\n    return run",
+    "an attribute of an object": "run.word = run.word + 'b'",
+    "a new attribute of an object": "run.more = 'b'\n    return run.more",
     "a variable of a function around it": "said()",
 }
 

@@ -7,6 +7,7 @@ imports itself.
 
 import dis
 from collections.abc import Iterator
+from itertools import takewhile
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,13 @@ _STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLO
                            "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
 _ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "ROT_TWO", "COPY"})
 NOTHING: Final = ("nothing",)
+_BY_NAME: Final = frozenset(
+    {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller", "__getattribute__"}
+)
+_GETTERS: Final = frozenset({"attrgetter", "methodcaller"})
+_MOST_GIVEN: Final = 3
+_TAKES: Final = ATTRIBUTE | {"LOAD_SUPER_ATTR"}
+_BUILDS: Final = frozenset({"BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BINARY_OP"})
 _CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
 _LOADS_CONSTANT: Final = frozenset(dis.hasconst)
 _HAS_DOCSTRING: Final = 0x4000000
@@ -77,7 +85,7 @@ class Reads:
         chains: of names.
         given: the first argument or index, where it is a constant text, `Named` where it is a variable, or NOTHING
             where a chain is called without any or with None; None among them where it is something else.
-        attributes: names of all attributes that are taken, of whatever, and texts that begin as special ones do.
+        attributes: names of all attributes that are read, of whatever, among others; "*" where any may be.
     """
 
     def __init__(self) -> None:
@@ -95,10 +103,34 @@ def reads(code: CodeType) -> Reads:
     for listing in listings:
         _imports(listing, found)
     for one, listing in zip(codes, listings, strict=True):
-        found.attributes.update(one.co_names)
-        found.attributes.update(each for each in one.co_consts if isinstance(each, str) and each[:2] == "__")
+        found.attributes.update(each.value for each in listing if each.name in _TAKES)
+        found.attributes.update(_written(one, listing))
         _chains(listing, found)
     return found
+
+
+def _written(code: CodeType, listing: list[Step]) -> Iterator[str]:
+    """The names of attributes that stand as texts in the code, "*" where code may compute one."""
+    uses = _BY_NAME.intersection(code.co_names)
+    matches = [each for each in listing if each.name == "MATCH_CLASS"]
+    if "__dict__" in code.co_names or any(each.number for each in matches) or (uses and _computes(listing)):
+        yield "*"
+    for each in code.co_consts if uses or matches else ():
+        for name in each if isinstance(each, tuple) else (each,):
+            if isinstance(name, str):
+                yield from name.split(".")
+
+
+def _computes(listing: list[Step]) -> bool:
+    """Whether a function that takes an attribute by its name is given one that does not stand there."""
+    for at, each in enumerate(listing):
+        if each.value in _BY_NAME and each.name in _GLOBAL | ATTRIBUTE:
+            given = list(takewhile(lambda step: step.name not in _CALLS, listing[at + 1 :]))
+            count = listing[at + 1 + len(given)].number if listing[at + 1 + len(given) :] else 0
+            fixed = given if each.value in _GETTERS else given[1 - count : 2 - count or None]
+            if count > _MOST_GIVEN or not fixed or not all(map(_text, fixed)) or any(step.called for step in given):
+                return True
+    return False
 
 
 def _imports(listing: list[Step], found: Reads) -> None:

@@ -2,7 +2,7 @@
 
 # ruff: noqa: ANN401 - callables and arguments are anything
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
@@ -12,6 +12,7 @@ from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.describe import changes
+from jcache.fingerprint.loose import loose_digest
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.snapshot import GROWING, Snapshot
 from jcache.fingerprint.walk import Walk
@@ -32,6 +33,7 @@ class Fingerprint:
         functions: the code objects of the functions that were walked through.
         for_trace: whether it is of a trace.
         chance: what can be reached that cannot be repeated, in words.
+        loose: digests of values that its code can reach only by other ways than their names, by labels.
         snapshot: what `changed_meanwhile` needs.
     """
 
@@ -41,6 +43,7 @@ class Fingerprint:
     functions: tuple[CodeType, ...] = field(default=(), repr=False, compare=False)
     for_trace: bool = False
     chance: tuple[str, ...] = ()
+    loose: Mapping[str, str] = field(default_factory=dict, compare=False)
     snapshot: Snapshot = field(default_factory=Snapshot, repr=False, compare=False)
 
     @property
@@ -58,7 +61,6 @@ def fingerprint(
     function: Any,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] = _NOTHING,
-    without: Collection[tuple[int, str]] = (),
     *,
     for_trace: bool = False,
 ) -> Fingerprint:
@@ -68,20 +70,18 @@ def fingerprint(
         function: which.
         args: its arguments by position.
         kwargs: and by name.
-        without: attributes that do not count, by the address of their object and their name.
         for_trace: as `Walk` has it.
 
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
     """
-    return _taken(function, args, kwargs, without, for_trace=for_trace)
+    return _taken(function, args, kwargs, for_trace=for_trace)
 
 
 def _taken(
     function: Any,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    without: Collection[tuple[int, str]],
     *,
     for_trace: bool,
     before: Snapshot | None = None,
@@ -91,9 +91,19 @@ def _taken(
         call = unfolded(function, args, kwargs)
         home = getattr(call.function, "__globals__", None) or {}
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
-        walk = Walk(module, name, without, for_trace=for_trace, before=before)
-        parts, hash_ = _walked(call, walk)
-        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, tuple(sorted(walk.chance)), walk.snapshot)
+        walk = Walk(module, name, for_trace=for_trace, before=before)
+        _walk(call, walk)
+        while not walk.is_done():
+            walk = Walk(module, name, walk.names, for_trace=for_trace, before=before)
+            _walk(call, walk)
+        walk.snapshot.hold(walk.alive())
+        labels = sorted(walk.parts)
+        parts = Frozen((label, walk.parts[label].words) for label in labels)
+        loose = {} if before else {label: loose_digest(value) for label, value in walk.loose}
+        return Fingerprint(
+            name, total(walk.parts).hex(), parts, walk.codes(), for_trace, tuple(sorted(walk.chance)),
+            Frozen(sorted(loose.items())), walk.snapshot,
+        )  # fmt: skip
     except GraphKeyError:
         raise
     except Exception as error:  # code of the user's runs on the way
@@ -102,8 +112,7 @@ def _taken(
         ) from error
 
 
-def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str]:
-    """All that a call depends on, in words, and its hash."""
+def _walk(call: Call, walk: Walk) -> None:
     if type(call.function) is FunctionType and name_resolution.of_function(call.function) == origins.USER:
         walk.begin(call.function)
     else:
@@ -112,10 +121,6 @@ def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str]:
     for parameter, value in bound(call):
         walk.value(f"argument {parameter}", value)
     walk.run()
-    walk.snapshot.hold(walk.alive())
-    labels = sorted(walk.parts)
-    parts = Frozen((label, walk.parts[label].words) for label in labels)
-    return parts, total(walk.parts).hex()
 
 
 def changed_meanwhile(
@@ -134,11 +139,10 @@ def changed_meanwhile(
         function: of which it was made.
         args: as they were given for it.
         kwargs: likewise.
-        kept: objects on which cached properties have kept something meanwhile, which is no change.
+        kept: of no effect any more.
     """
     try:
-        without = {(id(instance), name) for instance, name in kept}
-        now = _taken(function, args, kwargs, without, for_trace=then.for_trace, before=then.snapshot)
+        now = _taken(function, args, kwargs, for_trace=then.for_trace, before=then.snapshot)
     except GraphKeyError as error:
         return [str(error)]
     finally:

@@ -8,6 +8,7 @@ the key by their present value. Only what a person types is refused.
 # ruff: noqa: ANN401 - names stand for anything
 
 import datetime
+import os
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -77,7 +78,7 @@ def met(value: Any, given: Iterable[object] = ()) -> Met | None:
         return None
     if is_shared_random(value):
         return Met(f"`{_home(value.__self__)}.{value.__name__}` draws {_RANDOM}")
-    name = _name(value)
+    name = name_of(value)
     gives = _GIVES.get(name)
     if gives is None:
         return Met(f"`{name}` without a seed gives {_RANDOM}") if NOTHING in given and is_generator(value) else None
@@ -131,7 +132,8 @@ def seeds(given: Iterable[object]) -> list[str]:
     return [each.name for each in given if isinstance(each, Named)]
 
 
-def _name(value: Any) -> str:
+def name_of(value: Any) -> str:
+    """Return the module and the name of a function, as the table has them."""
     home = getattr(value, "__module__", None) or _home(getattr(value, "__self__", None))
     return f"{'os' if home in {'posix', 'nt'} else home}.{getattr(value, '__qualname__', '')}"
 
@@ -145,3 +147,49 @@ def _fact(value: Callable[[], object]) -> str:
         return str(value())
     except Exception as error:  # noqa: BLE001  a host may not know its user
         return repr(error)
+
+
+# -- readings of clocks
+
+
+class Readings:
+    """Tells numbers that a clock has shown since this process began."""
+
+    def __init__(self) -> None:
+        now, since = clock.now_ns(), clock.monotonic()
+        age = since - _BEGAN + 1
+        self._time = now / 1e9 - age, now / 1e9 + 1
+        self._since = _BEGAN, since
+
+    def has(self, kind: type, value: Any) -> bool:
+        """Return whether a number is one of them: of seconds, or as a whole number of a smaller unit."""
+        if kind is float:
+            low, high = self._since
+            return self._time[0] <= value <= self._time[1] or (low <= value <= high and _is_fine(value))
+        if kind is not int or value < _LARGE:
+            return False
+        if value > _NANOSECONDS and self._since[0] <= value / 1e9 <= self._since[1]:
+            return bool(value % 1000)
+        return any(self._time[0] - 1 <= value / unit <= self._time[1] for unit in (1, 1e3, 1e6, 1e9))
+
+
+def _is_fine(value: float) -> bool:
+    """Whether nobody would write it: it has more digits than a microsecond."""
+    return value * 1e5 % 1 != 0
+
+
+def _began() -> float:
+    """Return when this process began, by the clock that only goes forward."""
+    try:
+        with open("/proc/self/stat") as stat, open("/proc/uptime") as uptime:
+            ticks = int(stat.read().rpartition(")")[2].split()[19])
+            age = float(uptime.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        age = _UNKNOWN_AGE_S
+    return clock.monotonic() - age
+
+
+_LARGE: Final = 10**9
+_NANOSECONDS: Final = 10**10
+_UNKNOWN_AGE_S: Final = 10.0
+_BEGAN: Final = _began()

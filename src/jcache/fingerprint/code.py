@@ -2,14 +2,11 @@
 
 import functools
 from types import CodeType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from jcache.fingerprint.bytecode import Chain, reads, signature
 from jcache.fingerprint.encoding import constant
 from jcache.fingerprint.weak_map import WeakIdentities
-
-_PARSES: Final = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"})
-_PLACE: Final = frozenset({"getcwd", "getcwdb", "cwd"})
 
 
 class Lookup:
@@ -34,14 +31,11 @@ class Meaning(NamedTuple):
         digest: of what it does.
         lookups: what it looks up outside of itself, in order.
         attributes: names of all attributes that it takes, of whatever, among others.
-        shows: "command" if it parses the arguments that the program was started with, "place" if it looks at the
-            working directory.
     """
 
     digest: bytes
     lookups: tuple[Lookup, ...]
     attributes: frozenset[str]
-    shows: frozenset[str]
 
 
 _known: WeakIdentities[Meaning] = WeakIdentities()
@@ -59,14 +53,9 @@ def meaning(code: CodeType) -> Meaning:
 def _meaning(code: CodeType) -> Meaning:
     found = reads(code)
     lookups = [_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains)]
-    return Meaning(signature(code), tuple(lookups), frozenset(found.attributes), _shows(found.attributes))
+    return Meaning(signature(code), tuple(lookups), frozenset(found.attributes))
 
 
 @functools.cache
 def _lookup(chain: Chain, given: frozenset[Any]) -> Lookup:
     return Lookup(chain, constant(chain) or b"", given)
-
-
-def _shows(attributes: set[str]) -> frozenset[str]:
-    shown = (("command", _PARSES), ("place", _PLACE))
-    return frozenset(what for what, names in shown if attributes & names)

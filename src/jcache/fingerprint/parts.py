@@ -19,6 +19,7 @@ from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import Snapshot
 from jcache.fingerprint.values import Encoder
 
+_RECEIVER: Final = "argument self"
 _SHORT: Final = 100
 _MANY: Final = 10_000
 _VERSION: Final = b"fingerprint 4 %d.%d" % sys.version_info[:2]
@@ -63,7 +64,9 @@ class Parts(Encoder):
         self.calendars: set[str] = set()  # classes that may give the date
         self._required: set[str] = set()
         self.given: frozenset[int] = frozenset()  # addresses of containers that the caller gave
+        self._values: deque[tuple[str, Any]] = deque()
         self._starts: list[tuple[int, str]] = []
+        self.loose: list[tuple[str, Any]] = []
 
     def run(self) -> None:
         """Goes on until nothing is left.
@@ -71,7 +74,10 @@ class Parts(Encoder):
         Raises:
             GraphKeyError: something on the way cannot be fingerprinted.
         """
-        while self._waiting:
+        while self._waiting or self._values:
+            if not self._waiting:  # all code that leads to the values has been looked at
+                self._encode(*self._values.popleft())
+                continue
             visit, value, self._at = self._waiting.popleft()
             try:
                 visit(value, self._at)
@@ -112,14 +118,24 @@ class Parts(Encoder):
         return tagged(b"part", self.part(base, value).encode("utf-8", "surrogatepass"))
 
     def part(self, base: str, value: Any) -> str:
-        """Makes a part of a value, and returns its label."""
+        """Return the label of the part that a value becomes, once all code is looked at that leads to values."""
         label = self._label(base)
         scalar = SCALARS.get(type(value))
-        if scalar is not None:
-            self.parts[label] = _scalar_part(scalar(value), value, label)
-            return label
         self._above[label] = self._at
+        if scalar is None or self._readings.has(type(value), value):
+            self._values.append((label, value))
+        else:
+            self.parts[label] = _scalar_part(scalar(value), value, label)
+        return label
+
+    def set_aside(self, what: str, value: Any) -> None:
+        """Take down a value that is no part of the key."""
+        self.loose.append((self._label(f"loose {what or self._at}").partition(" ")[2], value))
+
+    def _encode(self, label: str, value: Any) -> None:
+        self._at = label
         self._starts.append((len(self._seen), label))
+        self.is_given = label.startswith("argument ") and label != _RECEIVER
         self.may_grow = id(value) not in self.given
         try:
             encoding = self.encode(value)
@@ -128,10 +144,9 @@ class Parts(Encoder):
         except RecursionError:
             raise self._error(label, Refused(value, "it is nested too deeply")) from None
         finally:
-            self.may_grow = True
+            self.may_grow, self.is_given = True, False
         digest = sha256(encoding)
         self.parts[label] = Part(digest, self._words(value, encoding, digest, label))
-        return label
 
     def _words(self, value: Any, encoding: bytes, digest: bytes, label: str) -> str:
         for tag in (b"ref", b"named"):

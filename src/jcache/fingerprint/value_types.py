@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from jcache.fingerprint.bytecode import signature
-from jcache.fingerprint.chance import is_shared_random
+from jcache.fingerprint.chance import Readings, is_shared_random
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text, unordered
-from jcache.fingerprint.refusals import Refused
 
 MEMBERS: Final = (
     types.MethodDescriptorType,
@@ -45,6 +44,7 @@ class Encodes(Protocol):
     def named(self, value: Any) -> bytes | None: ...
     def beside(self, value: Any) -> list[bytes]: ...
     def meet(self, value: Any) -> None: ...
+    def reading(self, value: Any) -> bytes: ...
 
 
 Handler = Callable[[Any, Any], bytes]
@@ -109,9 +109,7 @@ def _builtin(encoder: Encodes, value: Any) -> bytes:
         return _shared(encoder, value)
     if owner is None or isinstance(owner, types.ModuleType):
         named = encoder.named(value)
-        if named is None:
-            raise Refused(value, "it is made in C and has no module to be found in")
-        return named
+        return named if named is not None else several(b"opaque", [text(value.__name__)])
     encoder.meet(value)
     return several(b"bound", [encoder.encode(owner), text(value.__name__)])
 
@@ -158,6 +156,13 @@ def _reduced(encoder: Encodes, value: Any) -> bytes:
 
 _TIME: Final = ("hour", "minute", "second", "microsecond", "fold", "tzinfo")
 _DATE: Final = ("year", "month", "day")
+_of_datetime: Final = _parts(b"datetime", *_DATE, *_TIME)
+
+
+def _datetime(encoder: Encodes, value: Any) -> bytes:
+    return encoder.reading(value) if Readings().has(float, value.timestamp()) else _of_datetime(encoder, value)
+
+
 BASES: Final[Mapping[type, Handler]] = {
     int: lambda _, value: SCALARS[int](int.__index__(value)),
     float: lambda _, value: SCALARS[float](float.__float__(value)),
@@ -175,7 +180,7 @@ BASES: Final[Mapping[type, Handler]] = {
     collections.deque: _deque,
     functools.partial: _partial,
     BaseException: _parts(b"exception", "args"),
-    datetime.datetime: _parts(b"datetime", *_DATE, *_TIME),
+    datetime.datetime: _datetime,
     datetime.date: _parts(b"date", *_DATE),
     datetime.time: _parts(b"time", *_TIME),
     datetime.timedelta: _parts(b"timedelta", "days", "seconds", "microseconds"),
@@ -190,7 +195,6 @@ _EXACT: Final[Mapping[type, Handler]] = {
     range: _parts(b"range", "start", "stop", "step"),
     slice: _parts(b"slice", "start", "stop", "step"),
     datetime.timezone: _texts(b"timezone", lambda value: (value.utcoffset(None), value.tzname(None))),
-    uuid.UUID: _parts(b"uuid", "int"),
     re.Pattern: _parts(b"pattern", "pattern", "flags"),
     types.SimpleNamespace: lambda encoder, value: several(b"namespace", [encoder.state(value)]),
     types.MappingProxyType: lambda encoder, value: encoder.mapping(b"proxy", value.items()),

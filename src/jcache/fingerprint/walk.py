@@ -10,13 +10,12 @@ label is written down, so that recursion has an end. Each node and each value is
 import builtins
 import os
 import sys
-import threading
 from collections.abc import Collection
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import cached_properties, chance, name_resolution, origins
+from jcache.fingerprint import attributes, chance, name_resolution, origins
 from jcache.fingerprint.bytecode import Chain, signature
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import Lookup, meaning
@@ -38,13 +37,11 @@ _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader
 class Walk(States):
     """One walk; `parts` is what it has found."""
 
-    _deriving: Final[set[tuple[int, int, str]]] = set()
-
     def __init__(
         self,
         home: str,
         name: str,
-        without: Collection[tuple[int, str]] = (),
+        names: Collection[str] = (),
         *,
         for_trace: bool = False,
         before: Snapshot | None = None,
@@ -54,7 +51,7 @@ class Walk(States):
         Args:
             home: its module.
             name: of it.
-            without: attributes of objects that are passed over.
+            names: of attributes that count, besides those that it finds in code.
             for_trace: whether it is of a trace: then the order of a dict's items counts.
             before: what an earlier walk saw; what has only grown since is seen as it was.
         """
@@ -62,42 +59,26 @@ class Walk(States):
         self._bound: dict[int, dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self._functions: list[CodeType] = []
-        self._shows: set[str] = set()
-        self._attributes: set[str] = set()
+        self.names = set(names)
         self._seeds: set[str] = set()
-        self._without = without
 
     def run(self) -> None:
-        """Goes on until nothing is left; then adds what the code says of itself, if any code looks at that."""
+        """Go on until nothing is left."""
         super().run()
         self._meet_at_last()
-        if "command" in self._shows:
-            self.part("global sys.argv", sys.argv[1:])
-        if "place" in self._shows:
-            self.part("environment working directory", os.getcwd())
+
+    def is_done(self) -> bool:
+        """Return whether no attribute was passed over whose name some code turned out to use."""
+        return not self.aside or self.names.isdisjoint({attributes.ALL, *self.aside})
 
     def codes(self) -> tuple[CodeType, ...]:
         """The code of the functions that it has been through."""
         return tuple(self._functions)
 
-    def is_derived(self, instance: Any, name: str, value: Any) -> bool:
-        if self._without and (id(instance), name) in self._without:
-            return True
-        digest, place = cached_properties.noted(instance, name), (threading.get_ident(), id(instance), name)
-        if digest is None or place in self._deriving:
-            return False
-        self._deriving.add(place)
-        try:
-            return digest == digest_of(value)
-        finally:
-            self._deriving.discard(place)
-
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         known = meaning(code)
-        self._attributes |= known.attributes
-        if known.shows:
-            self._shows |= known.shows
+        self.names |= known.attributes
         self._functions.append(code)
         items = self._bindings(function, known.lookups)
         items.append(known.digest)
@@ -226,12 +207,14 @@ class Walk(States):
                 self.add_met(found)
             return
         self.meet(value, given)
+        if isinstance(value, FunctionType | BuiltinFunctionType) and chance.name_of(value) in attributes.READ_ALL:
+            self.names.add(attributes.ALL)
         if names := chance.seeds(given):
             self._seeds.update(names if chance.is_generator(value) else ())
 
     def _meet_at_last(self) -> None:
         """Take down the dates and the missing seeds, which are found by two names."""
-        for name in sorted(self.calendars and chance.DATES & self._attributes):
+        for name in sorted(self.calendars and chance.DATES & self.names):
             self.add_met(chance.day(f"datetime.{name}"))
         for label, part in list(self.parts.items()) if self._seeds else ():
             name = label.split()[1].rpartition(".")[2] if " " in label else ""
@@ -282,18 +265,10 @@ def _part_of(code: CodeType, items: list[bytes], kind: str) -> Part:
 
 def digest_of(value: Any) -> bytes | None:
     """Of a value by itself; None if it has none."""
-    walk = Walk("", "value")
+    walk = Walk("", "value", (attributes.ALL,))
     try:
         walk.value("value", value)
         walk.run()
     except GraphKeyError:
         return None
     return total(walk.parts)
-
-
-def keep(instance: Any, name: str, value: Any) -> None:
-    """Notes that an attribute of an instance of a library's class was derived from its others."""
-    if origins.of_module_named(str(type(instance).__module__)) != origins.USER:
-        digest = digest_of(value)
-        if digest is not None:
-            cached_properties.note(instance, name, digest)
