@@ -280,48 +280,27 @@ def test_a_global_that_is_rebound_between_calls_counts(tmp_path: Path) -> None:
     assert len(set(keys)) == len(keys) - 1  # `len` is not read
 
 
-def test_what_a_library_has_counts_by_name_and_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A distribution's version is a part, and so are the versions of those that it requires."""
+def test_what_a_library_has_counts_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it consists of is a matter of the world, and a file that lies beside the packages is one of them."""
     site = tmp_path / "lib" / "python3" / "site-packages"
-    write(site, {"grid/__init__.py": "def cells(): return 1", "loose.py": "def f(): return 1"})
     monkeypatch.syspath_prepend(site)
+    keys = []
+    for number in (1, 2):
+        write(site, {"grid.py": f"def cells(): return {number}"})
+        with imported(tmp_path / str(number), "import grid\ndef build(): return grid.cells()") as model:
+            keys.append(fingerprint(model.build).hash)
+        del sys.modules["grid"]
+    assert keys[0] == keys[1]
 
-    def install(name: str, version: str, *requires: str) -> None:
-        shutil.rmtree(next(site.glob(f"{name}-*"), site / "none"), ignore_errors=True)
-        needs = "".join(f"Requires-Dist: {each}\n" for each in requires)
-        record = f"{name}/__init__.py,,\n{name}/util.py,,\n"
-        metadata = site / f"{name}-{version}.dist-info"
-        write(metadata, {"RECORD": record})
-        licence = "License: a\n        \n        b\n"  # its line of blanks does not end the header
-        (metadata / "METADATA").write_text(f"Name: {name}\n{licence}Version: {version}\n{needs}\ntext")
 
-    def found(source: str = "import grid\ndef build(): return grid.cells()") -> tuple[str, dict[str, str]]:
-        program = "import json, model; from jcache.fingerprint import fingerprint as f\n"
-        program += "found = f(model.build); print(json.dumps([found.hash, dict(found.parts)]))"
-        write(tmp_path / "user", source)
-        path = os.pathsep.join(map(str, (tmp_path / "user", site, SOURCES)))
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        key, parts = json.loads(done.stdout)
-        return key, parts
-
-    install("base", "1.0")
-    install("grid", "2.0", "base>=1", "extra; extra == 'more'", "absent")
-    key, parts = found()
-    assert {label: text.split()[0] for label, text in parts.items() if label != "function"} == {
-        "distribution base": "1.0",
-        "distribution grid": "2.0",
-    }
-    install("base", "1.1")
-    assert found()[0] != key
-    imported_inside = found("def build():\n  from grid import cells\n  return cells()")[1]
-    assert imported_inside["distribution grid"] == parts["distribution grid"]
-    loose = "import loose\ndef build(): return loose.f()"
-    before = found(loose)[0]
-    write(site, {"loose.py": "def f(): return 2"})
-    assert found(loose)[0] != before  # what no distribution has put there counts by content
+def test_jaxs_options_are_parts_of_a_graphs_key_where_a_library_runs(tmp_path: Path) -> None:
+    """They are no parts of the key of what uses none, nor of a trace's, which has them by itself."""
+    sources = {"model.py": "import numpy as np\ndef build(): return np.ones(3)\ndef plain(): return 1"}
+    with imported(tmp_path, sources) as model:
+        parts = fingerprint(model.build).parts, fingerprint(model.plain).parts
+        trace = fingerprint(model.build, for_trace=True).parts
+    assert "environment jax_enable_x64" in parts[0]
+    assert not any(label.startswith("environment") for label in (*parts[1], *trace))
 
 
 def test_a_function_of_the_user_in_a_library_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -431,24 +410,3 @@ def test_importing_it_imports_no_jax_and_no_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
-
-
-def test_an_extension_module_of_the_users_counts_by_its_file(tmp_path: Path) -> None:
-    """There is no other source of what it does."""
-    found = list(Path(os.__file__).parent.glob("lib-dynload/xxlimited.*.so"))
-    if not found:
-        pytest.skip("there is no extension module to take a copy of")
-    keys = []
-    for name in ("a", "b"):
-        write(tmp_path / name, "import xxlimited\ndef build(): return xxlimited.foo(1, 2), xxlimited.Xxo()")
-        data = found[0].read_bytes() + name.encode()
-        (tmp_path / name / found[0].name).write_bytes(data)
-        program = "import json, model; from jcache.fingerprint import fingerprint\n"
-        program += "print(json.dumps(dict(fingerprint(model.build).parts)))"
-        path = os.pathsep.join((str(tmp_path / name), str(SOURCES)))
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        keys.append(json.loads(done.stdout)["extension xxlimited"])
-    assert keys[0] != keys[1]

@@ -1,7 +1,4 @@
-"""Arrays of numpy and JAX as bytes; neither is imported, for who has an array has imported them.
-
-Their versions count with them: who has an array calls its methods.
-"""
+"""Arrays of numpy and JAX as bytes; neither is imported, for who has an array has imported them."""
 
 # ruff: noqa: ANN401 - what is numpy's or JAX's
 
@@ -71,7 +68,7 @@ def _content(array: Any) -> bytes:
 
 def _array(encoder: Any, array: Any) -> bytes:
     numpy = sys.modules["numpy"]
-    encoder.library(numpy)
+    encoder.library()
     kind = type(array)
     shape = [encoder.encode(tuple(array.shape)), encoder.encode(_layout(array))]
     if array.dtype.hasobject:
@@ -93,7 +90,7 @@ def _layout(array: Any) -> Any:
 
 
 def _scalar(encoder: Any, value: Any) -> bytes:
-    encoder.library(sys.modules["numpy"])
+    encoder.library()
     if value.dtype.kind in "fc" and value.dtype.name.startswith(("float", "complex")) and value != value:
         content = b"nan" if value.dtype.kind == "f" else value.tobytes()
     else:
@@ -106,7 +103,7 @@ def _ufunc(encoder: Any, value: Any) -> bytes:
     for home in ("numpy", "scipy.special", "ml_dtypes"):
         module = sys.modules.get(home)
         if module is not None and vars(module).get(name) is value:
-            return several(b"ufunc", [text(f"{home}.{name}"), encoder.library(module)])
+            return several(b"ufunc", [text(f"{home}.{name}")])
     return several(b"opaque", [text(name)])
 
 
@@ -125,7 +122,7 @@ def _random_state(encoder: Any, value: Any) -> bytes:
 
 def _jax_array(encoder: Any, array: Any) -> bytes:
     jax, numpy = sys.modules["jax"], sys.modules["numpy"]
-    encoder.library(jax)
+    encoder.library()
     if array.is_deleted():
         raise Refused(array, "its buffer was donated or deleted", _INSTEAD)
     if not array.is_fully_addressable:
@@ -158,6 +155,7 @@ def _jitted(encoder: Any, value: Any) -> bytes:
     named: bytes | None = encoder.named(value)
     if named is not None:
         return named
+    encoder.library()
     options = getattr(value, "_jit_info", None) or _options_within(getattr(value, "_cache_miss", None))
     beside = encoder.beside(value)
     return several(b"jit", [encoder.encode(value.__wrapped__), encoder.encode(options), *beside])
@@ -200,13 +198,13 @@ _TABLE: Final[tuple[tuple[Callable[[Any], Any], Callable[[Any, Any], bytes]], ..
 
 def _mesh(encoder: Any, mesh: Any) -> bytes:
     """Of a mesh: its axes, and which devices it has where."""
-    encoder.library(sys.modules["jax"])
+    encoder.library()
     devices = [[getattr(each, name) for name in _DEVICE] for each in mesh.devices.flat]
     return several(b"mesh", [_axes(encoder, mesh), encoder.encode(devices)])
 
 
 def _abstract_mesh(encoder: Any, mesh: Any) -> bytes:
-    encoder.library(sys.modules["jax"])
+    encoder.library()
     device = getattr(mesh, "abstract_device", None)
     kind = device and [getattr(device, name, None) for name in ("device_kind", "num_cores", "platform")]
     return several(b"abstract mesh", [_axes(encoder, mesh), encoder.encode(kind)])

@@ -2,18 +2,16 @@
 
 # ruff: noqa: ANN401 - programs hold anything
 
-import hashlib
 import os
 import sys
 from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import chance, distributions, origins
-from jcache.fingerprint.describe import describe, shortened
+from jcache.fingerprint import chance
+from jcache.fingerprint.describe import describe
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import Snapshot
@@ -62,7 +60,7 @@ class Parts(Encoder):
         self._waiting: deque[tuple[Callable[[Any, str], None], Any, str]] = deque()
         self.chance: set[str] = set()
         self.calendars: set[str] = set()  # classes that may give the date
-        self._required: set[str] = set()
+        self.uses_library = False
         self.given: frozenset[int] = frozenset()  # addresses of containers that the caller gave
         self._values: deque[tuple[str, Any]] = deque()
         self._starts: list[tuple[int, str]] = []
@@ -173,32 +171,12 @@ class Parts(Encoder):
             shown = str(found.value())
             self._add(found.label, text(shown), shown)
 
-    def library(self, module: ModuleType) -> bytes:
-        """Takes down the version of what a module belongs to."""
-        return self.require(origins.of_module(module), module)
+    def library(self) -> None:
+        """Take down that code of an installed library may run."""
+        self.uses_library = True
 
-    def require(self, origin: origins.Origin, module: ModuleType | None = None) -> bytes:
-        """Takes down the versions of some distributions, or the content of a user's extension module."""
-        if origin in {origins.STDLIB, origins.OURS}:
-            return b""
-        if origin == origins.USER:
-            return b"" if module is None else self._extension(module)
-        if origin not in self._required:
-            self._required.add(origin)
-            found = distributions.required(origin)
-            for name, encoding in found.items():
-                self._add(distributions.required_label(name), encoding, distributions.in_words(name))
-            if "jax" in found:
-                self._jax()
-        return b""
-
-    def _extension(self, module: ModuleType) -> bytes:
-        with open(str(module.__file__), "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").digest()
-        self._add(f"extension {module.__name__}", digest, shortened(digest))
-        return b""
-
-    def _jax(self) -> None:
+    def add_options(self) -> None:
+        """Take down JAX's options."""
         config = getattr(sys.modules.get("jax"), "config", None)
         for option, usual in _JAX_OPTIONS.items():
             given = os.environ.get(option.upper())
@@ -219,11 +197,6 @@ def _scalar_part(encoding: bytes, value: Any, label: str) -> Part:
         if not is_text and len(encoding) <= _SHORT and len(_scalars) < _MANY:
             _scalars[encoding] = part
     return part
-
-
-def is_extension(module: ModuleType) -> bool:
-    """Whether it is compiled."""
-    return str(getattr(module, "__file__", None) or "").endswith((".so", ".pyd", ".dylib"))
 
 
 def total(parts: Mapping[str, Part]) -> bytes:

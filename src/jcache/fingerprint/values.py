@@ -67,8 +67,8 @@ class Encoder(ABC):
         """Whether a class is not the user's own."""
 
     @abstractmethod
-    def library(self, module: types.ModuleType) -> bytes:
-        """Of the version of what a module belongs to."""
+    def library(self) -> None:
+        """Take down that code of a library may run."""
 
     @abstractmethod
     def set_aside(self, what: str, value: Any) -> None:

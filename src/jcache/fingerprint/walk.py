@@ -8,6 +8,7 @@ label is written down, so that recursion has an end. Each node and each value is
 # ruff: noqa: ANN401 - programs hold anything
 
 import builtins
+import functools
 import os
 import sys
 from collections.abc import Collection
@@ -20,16 +21,16 @@ from jcache.fingerprint.bytecode import Chain, signature
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened
-from jcache.fingerprint.encoding import several, sha256, tagged, text
+from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.function_state import States
-from jcache.fingerprint.own_names import is_as_called, is_other_name
-from jcache.fingerprint.parts import Part, is_extension, total
+from jcache.fingerprint.parts import Part, total
 from jcache.fingerprint.references import named_by
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import Snapshot
 from jcache.fingerprint.weak_map import WeakIdentities
 
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
+_CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
 _ABSENT: Final = b"absent0:"
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
 
@@ -66,6 +67,8 @@ class Walk(States):
         """Go on until nothing is left."""
         super().run()
         self._meet_at_last()
+        if self.uses_library and not self.for_trace:
+            self.add_options()
 
     def is_done(self) -> bool:
         """Return whether no attribute was passed over whose name some code turned out to use."""
@@ -87,11 +90,9 @@ class Walk(States):
 
     def _visit_library_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
-        origin = name_resolution.of_function(function)
-        self.require(origin)
         name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
         items = [text(name), tagged(b"bytecode", signature(code))]
-        if code.co_qualname == _DISPATCHER and origin == origins.STDLIB:
+        if code.co_qualname == _DISPATCHER:
             items.append(self.encode(dict(vars(function)["registry"])))  # all else is made of these
         else:
             self._add_state(function, code, label, items)
@@ -141,30 +142,22 @@ class Walk(States):
         if value is name_resolution.ABSENT:
             return _ABSENT
         if isinstance(value, name_resolution.Unimported):
-            self.require(value.origin)
+            self.library()
             return named_by(value.path)
         if found.module is not None and found.origin not in {origins.USER, origins.OURS}:
             return self._of_library(found)
-        if found.module is not None and is_other_name(value, found.name):
-            return self._global(found)
         if isinstance(value, FunctionType):
             return self.function(value)
         if isinstance(value, type):
             return self.class_(value)
         if isinstance(value, ModuleType):
             is_import = len(chain) == 1 and chain[0].startswith("import:")
-            return self._touched(value) if is_import else self.module(value)
+            return named_by(value.__name__) if is_import else self.module(value)
         if found.module is None:
             return self.encode(value)
         if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType):
             return self.encode(value)
         return self._global(found)
-
-    def _touched(self, module: ModuleType) -> bytes:
-        """A module that is imported; what is used of it is looked up on its own."""
-        origin = origins.of_module(module)
-        self.require(origin, module if is_extension(module) else None)
-        return named_by(module.__name__)
 
     def _global(self, found: name_resolution.Found) -> bytes:
         name = (str(found.module), found.name)
@@ -176,20 +169,18 @@ class Walk(States):
         return encoding
 
     def _of_library(self, found: name_resolution.Found) -> bytes:
-        is_module = isinstance(found.value, ModuleType)
-        self.require(origins.of_module(found.value) if is_module else found.origin)
-        own = name_resolution.called(found)
-        name = named_by(found.path) + (text(own) if own else b"")
-        if is_module:
+        """A name, and what the program may have put there: the world has all that the library has by itself."""
+        if origins.is_installed(found.origin):
+            self.library()
+        name, value = named_by(found.path), found.value
+        if isinstance(value, ModuleType):
             return name
-        if own and not is_as_called(found.value, found.name, found.path.partition(".")[0]):
-            self._add(f"global {found.path}", text(own), " ".join(dict.fromkeys(own.split())))
-        if name_resolution.is_by_name(found):
-            return name + self.patched(found.value) if isinstance(found.value, type) else name
-        if name_resolution.is_users(found):
+        if name_resolution.is_made_of_users(value):
             return name + self._global(found)
+        if found.inside or not (type(value) in SCALARS or isinstance(value, _CONTAINERS)):
+            return name
         try:
-            return name + self.encode(found.value)
+            return name + self.encode(value)
         except Refused:  # a table of the library's own
             return name
 
