@@ -82,6 +82,13 @@ def test_nothing_else_is_named(expression: str, tmp_path: Path) -> None:
     assert found(expression, tmp_path).chance == ()
 
 
+def test_a_hash_that_only_looks_up_is_not_named(tmp_path: Path) -> None:
+    """A class whose instances are hashed, as a static argument is, leaves nothing to chance."""
+    source = "class C:\n  def __hash__(self): return hash('a')\nc = C()\ndef build(): return {}"
+    assert of(tmp_path / "a", source.format("c")).chance == ()
+    assert len(of(tmp_path / "b", source.format("c, hash('a')")).chance) == 1
+
+
 def test_the_draws_of_others_do_not_count(tmp_path: Path) -> None:
     """The state of the generators that a process shares is no part of the key."""
     with imported(tmp_path, "import random\nTABLE = [random.random, random.gauss]\ndef build(): return TABLE") as model:

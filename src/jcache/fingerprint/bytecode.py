@@ -27,9 +27,7 @@ _STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLO
                            "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
 _ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "ROT_TWO", "COPY"})
 NOTHING: Final = ("nothing",)
-_BY_NAME: Final = frozenset(
-    {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller", "__getattribute__"}
-)
+_BY_NAME: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller", "__getattribute__"})
 _GETTERS: Final = frozenset({"attrgetter", "methodcaller"})
 _MOST_GIVEN: Final = 3
 _TAKES: Final = ATTRIBUTE | {"LOAD_SUPER_ATTR"}

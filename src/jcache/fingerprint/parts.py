@@ -61,6 +61,7 @@ class Parts(Encoder):
         self.chance: set[str] = set()
         self.calendars: set[str] = set()  # classes that may give the date
         self.uses_library = False
+        self.is_telling = False  # whether the code that is looked at decides no result by what it meets
         self.given: frozenset[int] = frozenset()  # addresses of containers that the caller gave
         self._values: deque[tuple[str, Any]] = deque()
         self._starts: list[tuple[int, str]] = []
@@ -73,6 +74,7 @@ class Parts(Encoder):
             GraphKeyError: something on the way cannot be fingerprinted.
         """
         while self._waiting or self._values:
+            self.is_telling = False
             if not self._waiting:  # all code that leads to the values has been looked at
                 self._encode(*self._values.popleft())
                 continue
@@ -158,6 +160,8 @@ class Parts(Encoder):
 
     def meet(self, value: Any, given: Iterable[object] = ()) -> None:
         """Take down what cannot be repeated, and what is an input of the host or the day."""
+        if self.is_telling:
+            return
         if chance.is_calendar(value):
             self.calendars.add(value.__qualname__)
         elif (found := chance.met(value, given)) is not None:

@@ -11,7 +11,6 @@ import operator
 import pathlib
 import random
 import re
-import sys
 import types
 import typing
 import uuid
@@ -231,10 +230,6 @@ _EXACT: Final[Mapping[type, Handler]] = {
     },
 }  # fmt: skip
 HANDLERS: Final[Mapping[type, Handler]] = {**BASES, **_EXACT}
-RARE: Final[Mapping[tuple[str, str], Handler]] = {  # which few programs import
-    ("fractions", "Fraction"): _parts(b"fraction", "numerator", "denominator"),
-    ("zoneinfo", "ZoneInfo"): _parts(b"zone", "key"),
-}
 UNCHANGING: Final = frozenset(
     {tuple, frozenset, range, slice, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type,
      types.ModuleType, types.CodeType, types.MethodWrapperType, datetime.datetime, datetime.date, datetime.time,
@@ -242,9 +237,3 @@ UNCHANGING: Final = frozenset(
      re.Pattern, types.GenericAlias, types.UnionType, pathlib.PosixPath, pathlib.PurePosixPath,
      pathlib.PureWindowsPath, pathlib.WindowsPath, property, staticmethod, classmethod, *MEMBERS}
 )  # fmt: skip
-
-
-def rare(kind: type) -> Handler | None:
-    """How a value of a type is encoded that has not been imported for this."""
-    home, name = kind.__module__, kind.__qualname__
-    return RARE.get((home, name)) if getattr(sys.modules.get(home), name, None) is kind else None

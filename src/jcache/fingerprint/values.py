@@ -20,7 +20,7 @@ from jcache.fingerprint.describe import plain
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused, check, is_beside, type_name
 from jcache.fingerprint.snapshot import GROWING, Snapshot
-from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, RARE, UNCHANGING, Handler, member, rare
+from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, UNCHANGING, Handler, member
 
 _POINTER: Final = 8
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
@@ -224,7 +224,7 @@ def _handler(value: Any, kind: type) -> Handler:
         return _by_type
     if isinstance(value, io.IOBase):
         return _file
-    return arrays.handler(value) or rare(kind) or _generic
+    return arrays.handler(value) or _generic
 
 
 def _class(encoder: Encoder, value: Any) -> bytes:
@@ -298,4 +298,4 @@ def _defines(cls: type, name: str) -> bool:
     return any(name in vars(each) for each in cls.__mro__)
 
 
-_STABLE: Final = frozenset({_class, _module, member, _keyed, _by_type, *RARE.values(), *arrays.STABLE})
+_STABLE: Final = frozenset({_class, _module, member, _keyed, _by_type, *arrays.STABLE})

@@ -29,6 +29,7 @@ from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import Snapshot
 from jcache.fingerprint.weak_map import WeakIdentities
 
+_TELLS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # methods that may hash, and decide no result by that
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
 _ABSENT: Final = b"absent0:"
@@ -57,7 +58,7 @@ class Walk(States):
             before: what an earlier walk saw; what has only grown since is seen as it was.
         """
         super().__init__(home, name, for_trace=for_trace, before=before)
-        self._bound: dict[int, dict[Lookup, bytes]] = {}
+        self._bound: dict[tuple[int, bool], dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self._functions: list[CodeType] = []
         self.names = set(names)
@@ -100,7 +101,8 @@ class Walk(States):
 
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace = function.__globals__
-        known = self._bound.setdefault(id(namespace), {})
+        self.is_telling = function.__code__.co_name in _TELLS
+        known = self._bound.setdefault((id(namespace), self.is_telling), {})
         items: list[bytes] = []
         for lookup in sought:
             encoding = known.get(lookup)
@@ -124,6 +126,7 @@ class Walk(States):
         except Refused as refused:
             raise self._error(self._child(found), refused) from None
         if value is builtins.globals or value is builtins.eval or value is builtins.exec:
+            self.names.update([] if value is builtins.globals else [attributes.ALL])
             return self.namespace(namespace)
         if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
             return self._environment(given)
