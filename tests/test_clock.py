@@ -21,7 +21,6 @@ ELSEWHERE = {
     *(f"runs/recorder/{name}.py" for name in ("jax_cache", "key_recorder", "listener", "other_keys")),  # the same
     "jax_internals/gc_pause.py",  # a thread that sleeps must call nothing of Python's, see `start_thread`
     "runtime/debounce.py",  # the same; tests give it a sleep of their own
-    "fingerprint/clocks.py",  # names the functions that ask the clock, and calls none
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from jcache.fingerprint import origins
+from jcache.fingerprint import distribution_content
 from jcache.fingerprint.distribution_content import content, is_local, is_recorded
 from tests.helpers.installations import BEGAN_S, As, Site
 
@@ -34,7 +34,7 @@ class Place:
         self.metadata = str(self.site.packages / INFO)
 
     def digest(self) -> bytes:
-        origins.record.cache_clear()
+        distribution_content.record.cache_clear()
         return content(str(self.site.packages), self.metadata)
 
     def write(self, name: str, text: str) -> None:

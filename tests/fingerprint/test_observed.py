@@ -115,10 +115,10 @@ def test_code_that_cannot_be_found_again_is_a_reason_not_to_store(tmp_path: Path
 
 def test_a_discovered_helper_without_a_fingerprint_is_a_reason(tmp_path: Path) -> None:
     """It is told what of it has none."""
-    plugin = "import threading\nlock = threading.Lock()\ndef rate(x):\n  with lock: return x"
+    plugin = "left = iter([1, 2])\ndef rate(x): return next(left)"
     with dynamic(tmp_path, plugin=plugin) as model:
         found = through(model, sys.modules["model_plugin"].rate)
-    assert found.reason is not None and "lock" in found.reason
+    assert found.reason is not None and "iterator" in found.reason
 
 
 def test_threads_that_a_build_starts_are_heard(tmp_path: Path) -> None:

@@ -3,9 +3,13 @@
 from jcache.fingerprint.call import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.describe import changes
 from jcache.fingerprint.observed import Discovery, discovered, discovered_now
-from jcache.fingerprint.walk import digest_of, keep
+from jcache.fingerprint.walk import digest_of
 
 __all__ = [
     "Discovery", "Fingerprint", "changed_meanwhile", "changes", "digest_of", "discovered", "discovered_now",
     "fingerprint", "keep",
 ]  # fmt: skip
+
+
+def keep(instance: object, name: str, value: object) -> None:
+    """Do nothing: what a cached property keeps is no part of a key."""

@@ -5,11 +5,12 @@
 imports itself.
 """
 
-from collections.abc import Iterator, Mapping
+import dis
+from collections.abc import Iterator
+from itertools import takewhile
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from jcache.fingerprint.counters import Kind, counted_cells, counting
 from jcache.fingerprint.encoding import constant, several, sha256, tagged, text
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step, steps_of
 
@@ -26,18 +27,45 @@ _STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLO
                            "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
 _ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "ROT_TWO", "COPY"})
 NOTHING: Final = ("nothing",)
+_BY_NAME: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller", "__getattribute__"})
+_GETTERS: Final = frozenset({"attrgetter", "methodcaller"})
+_MOST_GIVEN: Final = 3
+_TAKES: Final = ATTRIBUTE | {"LOAD_SUPER_ATTR"}
+_BUILDS: Final = frozenset({"BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BINARY_OP"})
+_CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
+_LOADS_CONSTANT: Final = frozenset(dis.hasconst)
+_HAS_DOCSTRING: Final = 0x4000000
+
+
+class Named(NamedTuple):
+    """A variable or an attribute that is an argument."""
+
+    name: str
 
 
 def signature(code: CodeType) -> bytes:
-    """A digest of all of a code object that decides what it does; where it stands in a file does not count."""
+    """Return a digest of what a code object does: its instructions, constants and names, but no place in a file.
+
+    A docstring counts only where an instruction loads it, as any constant.
+    """
     constants = [
         tagged(b"code", signature(each)) if isinstance(each, CodeType) else constant(each) or text(repr(each))
         for each in code.co_consts
     ]
+    if constants and isinstance(code.co_consts[0], str) and not _loads_first_constant(code.co_code):
+        constants[0] = constant(None) or b""
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-    plain = constant((code.co_name, code.co_qualname, counts, names, code.co_code, code.co_exceptiontable)) or b""
-    return sha256(plain + several(b"constants", constants))
+    flags = code.co_flags & ~_HAS_DOCSTRING
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags)
+    plain = constant((code.co_name, code.co_qualname, counts, names, code.co_code, code.co_exceptiontable))
+    return sha256((plain or b"") + several(b"constants", constants))
+
+
+def _loads_first_constant(instructions: bytes) -> bool:
+    return any(
+        argument == 0 and operation in _LOADS_CONSTANT
+        for operation, argument in zip(instructions[::2], instructions[1::2], strict=True)
+    )
 
 
 def nested(code: CodeType) -> Iterator[CodeType]:
@@ -53,11 +81,9 @@ class Reads:
 
     Attributes:
         chains: of names.
-        given: the first argument or index, where it is a constant text, or NOTHING where a chain is called without
-            any; None among them where it is something else.
-        attributes: names of all attributes that are taken, of whatever, and texts that begin as special ones do.
-        tallies: globals with which nothing is done but count, and how.
-        cells: variables of functions around it that are used likewise.
+        given: the first argument or index, where it is a constant text, `Named` where it is a variable, or NOTHING
+            where a chain is called without any or with None; None among them where it is something else.
+        attributes: names of all attributes that are read, of whatever, among others; "*" where any may be.
     """
 
     def __init__(self) -> None:
@@ -65,8 +91,6 @@ class Reads:
         self.given: dict[Chain, set[Any]] = {}
         self.attributes: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
-        self.tallies: dict[str, set[Kind]] = {}
-        self.cells: Mapping[str, frozenset[Kind]] = {}
 
 
 def reads(code: CodeType) -> Reads:
@@ -77,15 +101,34 @@ def reads(code: CodeType) -> Reads:
     for listing in listings:
         _imports(listing, found)
     for one, listing in zip(codes, listings, strict=True):
-        found.attributes.update(one.co_names)
-        found.attributes.update(each for each in one.co_consts if isinstance(each, str) and each[:2] == "__")
+        found.attributes.update(each.value for each in listing if each.name in _TAKES)
+        found.attributes.update(_written(one, listing))
         _chains(listing, found)
-    found.cells = counted_cells(list(zip(codes, listings, strict=True)))
-    for name in found.tallies.keys() & {chain[0] for chain in found.chains}:
-        del found.tallies[name]  # what is looked at elsewhere
-        found.chains.add((name,))
-        found.given.setdefault((name,), set()).add(None)
     return found
+
+
+def _written(code: CodeType, listing: list[Step]) -> Iterator[str]:
+    """The names of attributes that stand as texts in the code, "*" where code may compute one."""
+    uses = _BY_NAME.intersection(code.co_names)
+    matches = [each for each in listing if each.name == "MATCH_CLASS"]
+    if "__dict__" in code.co_names or any(each.number for each in matches) or (uses and _computes(listing)):
+        yield "*"
+    for each in code.co_consts if uses or matches else ():
+        for name in each if isinstance(each, tuple) else (each,):
+            if isinstance(name, str):
+                yield from name.split(".")
+
+
+def _computes(listing: list[Step]) -> bool:
+    """Whether a function that takes an attribute by its name is given one that does not stand there."""
+    for at, each in enumerate(listing):
+        if each.value in _BY_NAME and each.name in _GLOBAL | ATTRIBUTE:
+            given = list(takewhile(lambda step: step.name not in _CALLS, listing[at + 1 :]))
+            count = listing[at + 1 + len(given)].number if listing[at + 1 + len(given) :] else 0
+            fixed = given if each.value in _GETTERS else given[1 - count : 2 - count or None]
+            if count > _MOST_GIVEN or not fixed or not all(map(_text, fixed)) or any(step.called for step in given):
+                return True
+    return False
 
 
 def _imports(listing: list[Step], found: Reads) -> None:
@@ -120,7 +163,6 @@ def _bind(rest: list[Step], base: str, *, is_from: bool, found: Reads) -> None:
 def _chains(listing: list[Step], found: Reads) -> None:
     bases: set[Chain] = set()
     start, called = 0, False
-    counted = counting(listing)
     for at, each in enumerate(listing):
         if bases and each.name in ATTRIBUTE:
             bases = {(*base, each.value) for base in bases}
@@ -128,9 +170,6 @@ def _chains(listing: list[Step], found: Reads) -> None:
             continue
         _note(bases, listing, range(start, at), found, called=called)
         bases, start, called = _begun(each, found), at, each.called
-        if at in counted and each.name in _GLOBAL:
-            found.tallies.setdefault(each.value, set()).add(counted[at])
-            bases = set()
     _note(bases, listing, range(start, len(listing)), found, called=called)
 
 
@@ -147,7 +186,7 @@ def _begun(each: Step, found: Reads) -> set[Chain]:
 
 
 def _note(bases: set[Chain], listing: list[Step], place: range, found: Reads, *, called: bool) -> None:
-    after = listing[place.stop : place.stop + 3]
+    after = listing[place.stop : place.stop + 5]
     if bases == {("__name__",)} and after and after[0][:2] == ("STORE_NAME", "__module__"):
         return  # what every class statement begins with
     given = _given(listing[place.start - 1] if place.start else None, after, called=called)
@@ -157,12 +196,14 @@ def _note(bases: set[Chain], listing: list[Step], place: range, found: Reads, *,
 
 
 def _given(before: Step | None, after: list[Step], *, called: bool) -> Any:  # noqa: ANN401
-    """The text in ``x[text]``, ``x(text)``, ``x(text, more)`` or ``text in x``."""
+    """The text in ``x[text]``, ``x(text)``, ``x(text, more)`` or ``text in x``; the variable in ``x(variable)``."""
     names = [each.name for each in after]
     if names[:1] == ["CONTAINS_OP"] and before is not None:
         return _text(before)
     if called and names[:1] == ["CALL"] and not after[0].number:
         return NOTHING
+    if called and after and (seed := _variable(after)) is not None:
+        return seed
     is_call = (names[1:2] == ["CALL"] and after[1].number == 1) or (
         names[2:3] == ["CALL"] and after[2].number == 2 and names[1].startswith("LOAD_")
     )
@@ -170,6 +211,19 @@ def _given(before: Step | None, after: list[Step], *, called: bool) -> Any:  # n
         names[1] == "BINARY_SUBSCR" or (names[1] == "BINARY_OP" and after[1].number == INDEX)
     )
     return _text(after[0]) if (called and is_call) or is_index else None
+
+
+def _variable(after: list[Step]) -> Any:  # noqa: ANN401
+    """NOTHING for ``x(None)`` and ``x(seed=None)``, the variable's name for ``x(variable)``, None for all else."""
+    first, attributes = after[0], 1
+    if first.name == "LOAD_CONST":
+        return NOTHING if first.value is None and after[1:] and after[1].name in _CALLS else None
+    while attributes < len(after) and after[attributes].name in ATTRIBUTE:
+        attributes += 1
+    if first.name not in _LOCAL | _GLOBAL or attributes >= len(after) or after[attributes].name not in _CALLS:
+        return None
+    value = after[attributes - 1].value
+    return Named(value) if isinstance(value, str) else None
 
 
 def _text(step: Step) -> str | None:

@@ -2,7 +2,7 @@
 
 # ruff: noqa: ANN401 - callables and arguments are anything
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
@@ -12,7 +12,9 @@ from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.describe import changes
+from jcache.fingerprint.loose import loose_digest
 from jcache.fingerprint.parts import total
+from jcache.fingerprint.snapshot import GROWING, Snapshot
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
 from jcache.layout import storable
@@ -30,9 +32,9 @@ class Fingerprint:
         parts: all that went into the hash, each with a label and in words.
         functions: the code objects of the functions that were walked through.
         for_trace: whether it is of a trace.
-        chance: what the code can ask for that is another thing in each process, in words.
-        loose: what may matter and is no part of the hash, in words by its label: a component of the world.
-        counts: whether code counts in it that it has run.
+        chance: what can be reached that cannot be repeated, in words.
+        loose: digests of values that its code can reach only by other ways than their names, by labels.
+        snapshot: what `changed_meanwhile` needs.
     """
 
     name: str
@@ -40,9 +42,9 @@ class Fingerprint:
     parts: Mapping[str, str]
     functions: tuple[CodeType, ...] = field(default=(), repr=False, compare=False)
     for_trace: bool = False
-    chance: tuple[str, ...] = field(default=(), repr=False, compare=False)
-    loose: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    counts: bool = field(default=False, repr=False, compare=False)
+    chance: tuple[str, ...] = ()
+    loose: Mapping[str, str] = field(default_factory=dict, compare=False)
+    snapshot: Snapshot = field(default_factory=Snapshot, repr=False, compare=False)
 
     @property
     def codes(self) -> Mapping[int, CodeType]:
@@ -59,7 +61,6 @@ def fingerprint(
     function: Any,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] = _NOTHING,
-    without: Collection[tuple[int, str]] = (),
     *,
     for_trace: bool = False,
 ) -> Fingerprint:
@@ -69,20 +70,40 @@ def fingerprint(
         function: which.
         args: its arguments by position.
         kwargs: and by name.
-        without: attributes that do not count, by the address of their object and their name.
         for_trace: as `Walk` has it.
 
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
     """
+    return _taken(function, args, kwargs, for_trace=for_trace)
+
+
+def _taken(
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    for_trace: bool,
+    before: Snapshot | None = None,
+) -> Fingerprint:
     name = name_of(function)
     try:
         call = unfolded(function, args, kwargs)
         home = getattr(call.function, "__globals__", None) or {}
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
-        walk = Walk(module, name, without, for_trace=for_trace)
-        parts, hash_ = _walked(call, walk)
-        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, counts=bool(walk.tallies))
+        walk = Walk(module, name, for_trace=for_trace, before=before)
+        _walk(call, walk)
+        while not walk.is_done():
+            walk = Walk(module, name, walk.names, for_trace=for_trace, before=before)
+            _walk(call, walk)
+        walk.snapshot.hold(walk.alive())
+        labels = sorted(walk.parts)
+        parts = Frozen((label, walk.parts[label].words) for label in labels)
+        loose = {} if before else {label: loose_digest(value) for label, value in walk.loose}
+        return Fingerprint(
+            name, total(walk.parts).hex(), parts, walk.codes(), for_trace, tuple(sorted(walk.chance)),
+            Frozen(sorted(loose.items())), walk.snapshot,
+        )  # fmt: skip
     except GraphKeyError:
         raise
     except Exception as error:  # code of the user's runs on the way
@@ -91,18 +112,15 @@ def fingerprint(
         ) from error
 
 
-def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str]:
-    """All that a call depends on, in words, and its hash."""
+def _walk(call: Call, walk: Walk) -> None:
     if type(call.function) is FunctionType and name_resolution.of_function(call.function) == origins.USER:
         walk.begin(call.function)
     else:
         walk.value("function", call.function)
+    walk.given = frozenset(id(each) for each in (*call.args, *call.kwargs.values()) if type(each) in GROWING)
     for parameter, value in bound(call):
         walk.value(f"argument {parameter}", value)
     walk.run()
-    labels = sorted(walk.parts)
-    parts = Frozen((label, walk.parts[label].words) for label in labels)
-    return parts, total(walk.parts).hex()
 
 
 def changed_meanwhile(
@@ -114,18 +132,21 @@ def changed_meanwhile(
 ) -> list[str]:
     """What calling a function has changed of that which its fingerprint was made of before, in words.
 
+    Containers may have grown, and integers may have become other integers. It can be asked once.
+
     Args:
         then: the fingerprint.
         function: of which it was made.
         args: as they were given for it.
         kwargs: likewise.
-        kept: objects on which cached properties have kept something meanwhile, which is no change.
+        kept: of no effect any more.
     """
     try:
-        without = {(id(instance), name) for instance, name in kept}
-        now = fingerprint(function, args, kwargs, without, for_trace=then.for_trace)
+        now = _taken(function, args, kwargs, for_trace=then.for_trace, before=then.snapshot)
     except GraphKeyError as error:
         return [str(error)]
+    finally:
+        then.snapshot.clear()
     return [] if now.hash == then.hash else changes(then.parts, now.parts)
 
 

@@ -2,14 +2,12 @@
 
 # ruff: noqa: ANN401 - classes hold anything
 
-import abc
 import enum
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from jcache.fingerprint import origins
-from jcache.fingerprint.encoding import SCALARS
 
 _MADE: Final = frozenset(
     {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__",
@@ -23,7 +21,6 @@ _FIELD: Final = ("name", "default", "default_factory", "init", "repr", "hash", "
 _PARAMETERS: Final = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
 _ATTRIBUTE: Final = ("name", "default", "validator", "repr", "eq", "order", "hash", "init", "metadata", "converter",
                      "kw_only", "on_setattr", "alias")  # fmt: skip
-_OF_ALIASES: Final = ("__origin__", "__args__", "__metadata__", "__forward_arg__")
 _MACHINERY: Final = frozenset({"dataclasses", "typing", "enum", "collections", "reprlib"})
 _NAMED_TUPLE: Final = frozenset({"_make", "_replace", "_asdict", "__new__"})
 
@@ -45,9 +42,6 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
 
 def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """What is written into the generated methods, and in what order."""
-    annotations = own.get("__annotations__")
-    if annotations:
-        yield "(annotations)", shallow(annotations)
     if "__dataclass_fields__" in own:
         fields = own["__dataclass_fields__"].values()
         described = [(*(getattr(each, name) for name in _FIELD), str(each._field_type)) for each in fields]
@@ -57,8 +51,6 @@ def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if "__attrs_attrs__" in own:
         for number, each in enumerate(own["__attrs_attrs__"]):
             yield f"(attribute {number})", tuple(getattr(each, name, None) for name in _ATTRIBUTE)
-    if registered := _registered(own):
-        yield "(registered)", registered
     if issubclass(cls, enum.Enum):
         for number, (name, member) in enumerate(cls.__members__.items()):
             state = {key: value for key, value in vars(member).items() if key not in _OF_MEMBERS}
@@ -71,32 +63,6 @@ _OF_ENUMS: Final = frozenset(
      "_all_bits_", "_inverted_", "_new_member_", "__new_member__"}
 )  # fmt: skip
 _OF_MEMBERS: Final = frozenset({"_name_", "__objclass__", "_sort_order_", "_value_"})
-
-
-def _registered(own: Mapping[str, Any]) -> tuple[type, ...]:
-    """The classes that have been said to be subclasses of an abstract one."""
-    dump = vars(abc).get("_get_dump")
-    if "_abc_impl" not in own or dump is None:
-        return ()
-    kept = dump(types.SimpleNamespace(_abc_impl=own["_abc_impl"]))[0]
-    classes = [cls for each in kept if (cls := each()) is not None]
-    return tuple(sorted(classes, key=lambda cls: (cls.__module__, cls.__qualname__)))
-
-
-def shallow(annotations: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Annotations, with classes by name: what they are is followed only where something uses it."""
-    return [(name, _shallow(value)) for name, value in annotations.items()]
-
-
-def _shallow(value: Any) -> Any:
-    if type(value) in SCALARS:
-        return value
-    if isinstance(value, list | tuple):
-        return [_shallow(each) for each in value]
-    kind = value if isinstance(value, type) else type(value)
-    name = origins.path_of(kind)
-    inner = [_shallow(each) for part in _OF_ALIASES if (each := getattr(value, part, None))]
-    return [name, *(inner or [_shallow(getattr(value, "_name", None))])] if value is not kind else name
 
 
 def _is_slot(name: str, value: Any, slots: set[str], cls: type) -> bool:

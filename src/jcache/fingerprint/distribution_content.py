@@ -20,7 +20,6 @@ from importlib import util
 from typing import Final
 
 from jcache.fingerprint.encoding import sha256
-from jcache.fingerprint.origins import record
 
 _SCRIPTS: Final = re.compile(rb"(?:\.\./)+(?:bin|Scripts)/")
 _SOURCES: Final = (".py", ".so", ".pyd", ".dylib")
@@ -183,3 +182,30 @@ def _row(path: str, name: bytes, large: int = _LARGE) -> bytes:
     except OSError:
         return name
     return b"%s,sha256=%s,%d" % (name, digest, status.st_size)
+
+
+def normalised(name: str) -> str:
+    """A distribution's name as all write it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@lru_cache(maxsize=64)
+def metadata_in(directory: str) -> dict[str, str]:
+    """The metadata directories in a directory, by the names of the distributions."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return {}
+    return {normalised(name.partition("-")[0]): name for name in names if name.endswith((".dist-info", ".egg-info"))}
+
+
+@lru_cache(maxsize=512)
+def record(metadata: str) -> bytes:
+    """A line for each file that a distribution has installed."""
+    for name in ("RECORD", "installed-files.txt", "top_level.txt"):
+        try:
+            with open(os.path.join(metadata, name), "rb") as file:
+                return b"\n" + file.read().replace(b"\r\n", b"\n") + b"\n"
+        except OSError:
+            continue
+    return b""

@@ -14,9 +14,17 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from jcache.fingerprint.describe import shortened
-from jcache.fingerprint.distribution_content import content, is_local, is_recorded, places
+from jcache.fingerprint.distribution_content import (
+    content,
+    is_local,
+    is_recorded,
+    metadata_in,
+    normalised,
+    places,
+    record,
+)
 from jcache.fingerprint.encoding import sha256, text
-from jcache.fingerprint.origins import OURS, STDLIB, Origin, metadata_in, normalised, record
+from jcache.fingerprint.origins import Origin
 from jcache.package import OWN_FILES
 
 LOADED: Final = "loaded distribution "
@@ -58,16 +66,6 @@ class Installed(NamedTuple):
     local: frozenset[str]
 
 
-def required_label(name: str) -> str:
-    """Under which a distribution stands among the parts of a key."""
-    return _REQUIRED + name
-
-
-def required(origin: Origin) -> Mapping[str, bytes]:
-    """The distributions of an origin and all that they require and that is installed: version and content of each."""
-    return {name: _encoded(name) for name in _needed(origin)}
-
-
 @lru_cache(maxsize=4096)
 def in_words(name: str) -> str:
     """The version of a distribution and a digest of it and of its content."""
@@ -82,7 +80,9 @@ def loaded(parts: Collection[str], read: Iterable[Origin] = ()) -> dict[str, str
         parts: the labels of the parts of its key.
         read: where files come from that were read while it was made.
     """
-    names = {name for origin in read if origin not in {STDLIB, OURS} for name in origin.split()} | _names_loaded()
+    tops = set(read)
+    known = [_installed(directory).by_top for directory in dict.fromkeys(sys.path)]
+    names = {name for each in known for top in tops for name in each.get(top, ())} | _names_loaded()
     return {LOADED + name: in_words(name) for name in sorted(names) if _REQUIRED + name not in parts}
 
 
@@ -96,18 +96,6 @@ def is_loaded_since(origin: Origin, then: Collection[str]) -> bool:
     names = set(origin.split())
     labels = {prefix + name for prefix in (LOADED, _REQUIRED) for name in names}
     return bool(names) and names <= _names_loaded() and labels.isdisjoint(then)
-
-
-@lru_cache(maxsize=4096)
-def _needed(origin: Origin) -> list[str]:
-    found: set[str] = set()
-    waiting = origin.split()
-    while waiting:
-        name = waiting.pop()
-        if name not in found and (distribution := _distribution(name)) is not None:
-            found.add(name)
-            waiting.extend(distribution.requires)
-    return sorted(found)
 
 
 @lru_cache(maxsize=4096)

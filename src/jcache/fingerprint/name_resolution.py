@@ -11,11 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint import origins
 from jcache.fingerprint.bytecode import IMPORT, Chain
-from jcache.fingerprint.encoding import SCALARS
-from jcache.fingerprint.own_names import is_as_called, own_name
 
 ABSENT: Final = object()
-_CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
 
 
 class Unimported(NamedTuple):
@@ -23,12 +20,6 @@ class Unimported(NamedTuple):
 
     path: str
     origin: origins.Origin
-
-
-_INNER: Final[dict[type, tuple[str, ...]]] = {
-    staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel"),
-    functools.cached_property: ("func",), functools._lru_cache_wrapper: ("__wrapped__",),
-}  # fmt: skip
 
 
 class Found(NamedTuple):
@@ -90,8 +81,7 @@ def _attribute(module: types.ModuleType, name: str, above: Found) -> Found:
         value = own.get(name, sys.modules.get(f"{module.__name__}.{name}", ABSENT))
         if value is ABSENT:
             value = getattr(module, name, ABSENT) if origin == "numpy" else Unimported(path, origin)
-        inside = above.inside or _is_lazy(module, name, value)
-        return Found(value, module.__name__, name, origin, path, inside)
+        return Found(value, module.__name__, name, origin, path, above.inside)
     is_usual = type(module) is types.ModuleType
     if is_usual and name in own:
         return Found(own[name], module.__name__, name, origin, _path(own[name]))
@@ -101,17 +91,6 @@ def _attribute(module: types.ModuleType, name: str, above: Found) -> Found:
         value = _submodule(module, name)
     loader = own.get("__getattr__") if is_usual else type(module)
     return Found(value, module.__name__, name, origin, _path(value), loader=loader)
-
-
-def _is_lazy(module: types.ModuleType, name: str, value: Any) -> bool:
-    """Whether a name is that of a module that a library's package imports when it is asked for, or has imported so.
-
-    Such a package has its ``__getattr__`` of a ``lazy_loader``: `jax.scipy` of jax's own, others of SciPy's.
-    """
-    maker = vars(module).get("__getattr__")
-    if not str(getattr(maker, "__module__", "")).endswith("lazy_loader"):
-        return False
-    return isinstance(value, Unimported) or getattr(value, "__name__", None) == f"{module.__name__}.{name}"
 
 
 def _submodule(module: types.ModuleType, name: str) -> Any:
@@ -149,46 +128,6 @@ def imported(name: str) -> Found:
     return Found(module, name, name, origins.of_module(module), name, inside=True)
 
 
-_verdicts: dict[str, tuple[Any, bool, bool, str]] = {}
-
-
-def is_by_name(found: Found) -> bool:
-    """Whether what a library has there is its own, so that its name and version say all.
-
-    Numbers, texts and containers may have been set by anybody, and count by content; but those of a library that
-    the function itself imports do not, for before that nobody knows what they are. A partial has no name.
-    """
-    by_content, users, _ = _verdict(found)
-    is_named = not isinstance(found.value, functools.partial)
-    is_unknown_before = found.inside and found.origin != origins.STDLIB and is_named
-    return not users and (not by_content or is_unknown_before)
-
-
-def is_users(found: Found) -> bool:
-    """Whether somebody has put something of the user's there."""
-    return _verdict(found)[1]
-
-
-def called(found: Found) -> str:
-    """What something of a library is by its own account, for anybody may have put it under another's name.
-
-    Modules, and what a library has that the function has imported, have their usual name before that too.
-    """
-    may_come_later = isinstance(found.value, types.ModuleType) or (found.inside and found.origin != origins.STDLIB)
-    if may_come_later and is_as_called(found.value, found.name, found.path.partition(".")[0]):
-        return ""
-    return _verdict(found)[2]
-
-
-def _verdict(found: Found) -> tuple[bool, bool, str]:
-    known = _verdicts.get(found.path)
-    if known is None or known[0] is not found.value:
-        by_content = type(found.value) in SCALARS or isinstance(found.value, _CONTAINERS)
-        own = "" if by_content else own_name(found.value)
-        known = _verdicts[found.path] = found.value, by_content, is_made_of_users(found.value), own
-    return known[1:]
-
-
 def is_made_of_users(value: Any) -> bool:
     """Whether something, wherever it is kept, has been made of the user's code."""
     return _is_users(value, 4)
@@ -213,34 +152,6 @@ def _is_users(value: Any, depth: int) -> bool:
         return _is_users(value.__self__, depth - 1) or _is_users(value.__func__, depth - 1)
     inner = [value.func if isinstance(value, functools.partial) else None, vars_of(value).get("__wrapped__")]
     return _is_users(type(value), depth - 1) or any(_is_users(each, depth - 1) for each in inner if callable(each))
-
-
-def patches(cls: type) -> list[tuple[str, types.FunctionType]]:
-    """The user's functions that somebody has put into a library's class, or into one that it is derived from."""
-    return [
-        (f"{each.__qualname__}.{name}", function)
-        for each in cls.__mro__
-        for name, value in list(vars(each).items())
-        for function in _functions_of(value)
-        if _is_put(function)
-    ]
-
-
-def _functions_of(value: Any) -> list[types.FunctionType]:
-    """The functions that an attribute of a class calls."""
-    kind = type(value)
-    if kind is types.FunctionType:
-        return [value]
-    inner = [getattr(value, name, None) for name in _INNER.get(kind, ())]
-    return [each for each in inner if type(each) is types.FunctionType]
-
-
-def _is_put(function: types.FunctionType) -> bool:
-    """Whether a function in a library's class is the user's: those of no file may be generated by the library."""
-    origin = origins.of_path(function.__code__.co_filename)
-    if origin is None and function.__module__ in sys.modules:
-        origin = origins.of_module_named(function.__module__)
-    return origin == origins.USER
 
 
 def vars_of(value: Any) -> Mapping[str, Any]:

@@ -12,7 +12,6 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import clocks
 from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.call import Fingerprint
 from jcache.fingerprint.code import meaning
@@ -32,7 +31,7 @@ class Discovery:
 
     Args:
         fingerprint: of it.
-        strict: whether it is a reason not to store that it asks for the time, or for its process's number.
+        strict: of no effect any more.
 
     Attributes:
         parts: once it is left, what the result depends on beyond the fingerprint; compare `discovered_now`.
@@ -43,7 +42,6 @@ class Discovery:
         self.parts: Mapping[str, str] = {}
         self.reason: str | None = None
         self._codes = fingerprint.codes
-        self._strict = strict
         self._recorder = Recorder()
 
     def __enter__(self) -> "Discovery":
@@ -56,15 +54,13 @@ class Discovery:
         self._recorder.end()
         if error is None:
             self.parts = self._found()
-            if self._strict and (told := clocks.asked(list(self._recorder.seen.values()))) is not None:
-                self.reason = self.reason or f"{told}, which is another in each process"
 
     def _found(self) -> dict[str, str]:
         found: dict[str, str] = {}
         covered = set(self._codes)
         for code, namespace in list(self._recorder.seen.values()):
             if code.co_name == "<module>" and not _is_generated(code):
-                found[f"{_MODULE}{namespace.get('__name__')}"] = _module_words(code, namespace)
+                found[f"{_MODULE}{namespace.get('__name__')}"] = _module_words(code)
                 covered.update((id(code), *_of_statements(code)))
         for number, (code, namespace) in list(self._recorder.seen.items()):
             if number not in covered and not _is_generated(code):
@@ -120,8 +116,8 @@ def _ran(home: str, value: Any) -> tuple[str, set[int]]:
     return shortened(total(walk.parts)), {id(each) for code in walk.codes() for each in nested(code)}
 
 
-def _module_words(code: CodeType, namespace: Namespace) -> str:
-    return shortened(meaning(code, namespace).digest)
+def _module_words(code: CodeType) -> str:
+    return shortened(meaning(code).digest)
 
 
 def _imported_words(module: ModuleType) -> str:
@@ -130,7 +126,7 @@ def _imported_words(module: ModuleType) -> str:
         code = loader.get_code(module.__name__) if loader is not None else None
     except Exception:  # noqa: BLE001  whoever has made the loader
         code = None
-    return _ABSENT if code is None else _module_words(code, vars(module))
+    return _ABSENT if code is None else _module_words(code)
 
 
 def _of_statements(code: CodeType) -> list[int]:

@@ -1,14 +1,14 @@
-"""Where code comes from: the standard library, an installed distribution, or the user.
+"""Where code comes from: the standard library, an installed package, jcache, or the user.
 
-What is installed is known by name and version, what is the user's by its content. A distribution counts as installed
-where its files lie in a ``site-packages`` directory and its record names them: editable installs, directories on
-``PYTHONPATH`` and files that somebody has put beside the packages are the user's.
+Code in a ``site-packages`` directory is installed, and so are other files there that a distribution's record names. All
+else outside of the standard library is the user's, as are editable installations and directories on ``PYTHONPATH``.
 """
 
 import os
 import re
 import sys
 import sysconfig
+from contextlib import suppress
 from functools import lru_cache
 from importlib import util
 from types import FunctionType, ModuleType
@@ -19,18 +19,22 @@ from jcache.package import OWN_FILES
 STDLIB: Final = "stdlib"
 USER: Final = ""
 OURS: Final = "jcache"
-Origin = str  # STDLIB, USER, OURS, or the names of distributions with blanks between
+Origin = str  # STDLIB, USER, OURS, or the name that an installed package or module has in its directory
 
-_PACKAGES: Final = re.compile(rf".*{re.escape(os.sep)}(?:site|dist)-packages(?={re.escape(os.sep)})", re.DOTALL)
+_PACKAGES: Final = re.compile(rf".*{re.escape(os.sep)}(?:site|dist)-packages{re.escape(os.sep)}", re.DOTALL)
 _STANDARD: Final = tuple(
     os.path.join(path, "")
     for name in ("stdlib", "platstdlib")
     if (given := sysconfig.get_paths().get(name))
     for path in {os.path.normpath(given), os.path.realpath(given)}
 )
-_BEFORE: Final = (b"\n", b'\n"', b"\n../")  # in a distribution's record, the name of a file, and behind it
-_AFTER: Final = (b",", b'",', b"/", b"\n")
+_CODE: Final = ("", ".py", ".pyc", ".pyi", ".so", ".pyd", ".dylib")
 _modules: dict[str, tuple[ModuleType, Origin]] = {}
+
+
+def is_installed(origin: Origin) -> bool:
+    """Return whether an origin is an installed package."""
+    return origin not in {STDLIB, USER, OURS}
 
 
 def of_module(module: ModuleType) -> Origin:
@@ -79,30 +83,18 @@ def of_unimported(name: str) -> Origin | None:
     if spec is None:
         return None
     places = [spec.origin] if spec.has_location and spec.origin else list(spec.submodule_search_locations or ())
-    return (_of_places(places) if places else None) or (USER if places else STDLIB)
+    return (of_path(places[0]) or USER) if places else STDLIB
 
 
 def _of_module(module: ModuleType) -> Origin:
-    if module.__name__ == "__main__":
-        path = getattr(module, "__file__", None)
-        return (of_path(path) or USER) if path else USER
-    path = getattr(module, "__file__", None)
-    if path:
-        return of_path(path) or USER
-    places = [str(place) for place in getattr(module, "__path__", None) or ()]
-    if places:
-        return _of_places(places) or USER
+    path = getattr(module, "__file__", None) or next(map(str, getattr(module, "__path__", None) or ()), None)
+    if path or module.__name__ == "__main__":
+        return (of_path(path) if path else None) or USER
     spec = getattr(module, "__spec__", None)
-    built_in = module.__name__ in sys.builtin_module_names or getattr(spec, "origin", None) in {"built-in", "frozen"}
-    if built_in:
+    if module.__name__ in sys.builtin_module_names or getattr(spec, "origin", None) in {"built-in", "frozen"}:
         return STDLIB
     parent = sys.modules.get(module.__name__.rpartition(".")[0])
     return of_module(parent) if parent is not None and parent is not module else USER  # made by a package as it runs
-
-
-def _of_places(places: list[str]) -> Origin | None:
-    found = sorted({origin for place in places if (origin := of_path(place))})
-    return " ".join(found) or None
 
 
 @lru_cache(maxsize=65536)
@@ -117,58 +109,22 @@ def of_path(path: str) -> Origin | None:
         return OURS
     packages = _PACKAGES.match(path)
     if packages is not None:
-        return " ".join(_owners(packages[0], path[packages.end() + 1 :]))
+        inner = path[packages.end() :]
+        is_installed = os.path.splitext(inner)[1] in _CODE or _is_recorded(packages[0], inner.replace(os.sep, "/"))
+        return inner.partition(os.sep)[0].partition(".")[0] if is_installed else USER
     return STDLIB if path.startswith(_STANDARD) else USER
 
 
-def _owners(directory: str, inner: str) -> list[str]:
-    """The distributions whose records have the file, or have something in the directory."""
-    inner = inner.replace(os.sep, "/")
-    top = normalised(inner.partition("/")[0].partition(".")[0])
-    known = metadata_in(directory)
-    likely = [name for name in known if name == top]
-    return _having(directory, likely, inner) or _having(directory, [name for name in known if name != top], inner)
-
-
-def _having(directory: str, names: list[str], inner: str) -> list[str]:
-    known = metadata_in(directory)
-    wanted = os.fsencode(inner)
-    return sorted(name for name in names if _has(record(os.path.join(directory, known[name])), wanted))
-
-
-def normalised(name: str) -> str:
-    """A distribution's name as all write it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+def _is_recorded(directory: str, inner: str) -> bool:
+    """Whether a distribution that is installed in a directory has put a file there."""
+    name = os.fsencode(inner)
+    return any(b"\n%b" % each in _records(directory) for each in (b"%b," % name, b'"%b",' % name))
 
 
 @lru_cache(maxsize=64)
-def metadata_in(directory: str) -> dict[str, str]:
-    """The metadata directories in a directory, by the names of the distributions."""
-    try:
-        names = sorted(os.listdir(directory))
-    except OSError:
-        return {}
-    return {normalised(name.partition("-")[0]): name for name in names if name.endswith((".dist-info", ".egg-info"))}
-
-
-@lru_cache(maxsize=512)
-def record(metadata: str) -> bytes:
-    """A line for each file that a distribution has installed."""
-    for name in ("RECORD", "installed-files.txt", "top_level.txt"):
-        try:
-            with open(os.path.join(metadata, name), "rb") as file:
-                return b"\n" + file.read().replace(b"\r\n", b"\n") + b"\n"
-        except OSError:
-            continue
-    return b""
-
-
-def _has(record: bytes, inner: bytes) -> bool:
-    """Whether a file, or something in a directory, is in a record."""
-    at = record.find(inner)
-    while at >= 0:
-        end = at + len(inner)
-        if record[max(at - 4, 0) : at].endswith(_BEFORE) and record.startswith(_AFTER, end):
-            return True
-        at = record.find(inner, at + 1)
-    return False
+def _records(directory: str) -> bytes:
+    found = []
+    for name in sorted(os.listdir(directory)):
+        with suppress(OSError), open(os.path.join(directory, name, "RECORD"), "rb") as file:
+            found.append(file.read().replace(b"\r\n", b"\n"))
+    return b"\n" + b"\n".join(found)

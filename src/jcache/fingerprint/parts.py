@@ -2,27 +2,27 @@
 
 # ruff: noqa: ANN401 - programs hold anything
 
-import hashlib
 import os
 import sys
 from bisect import bisect
 from collections import deque
-from collections.abc import Callable, Mapping
-from types import ModuleType
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import distributions, origins
-from jcache.fingerprint.describe import describe, shortened
+from jcache.fingerprint import chance
+from jcache.fingerprint.describe import describe
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.snapshot import Snapshot
 from jcache.fingerprint.values import Encoder
 
+_RECEIVER: Final = "argument self"
 _SHORT: Final = 100
 _MANY: Final = 10_000
-_VERSION: Final = b"fingerprint 3"
-"""Of the rules by which fingerprints are made. A rule that was found to be too weak gets the next one, so that nothing
-is served that was stored by it."""
+_VERSION: Final = b"fingerprint 4 %d.%d" % sys.version_info[:2]
+"""Of the rules by which fingerprints are made, and of Python, whose bytecode they hold. A rule that was found to be too
+weak gets the next number, so that nothing is served that was stored by it."""
 _JAX_OPTIONS: Final[Mapping[str, str]] = {
     "jax_enable_x64": "False",
     "jax_default_matmul_precision": "None",
@@ -46,9 +46,9 @@ class Part(NamedTuple):
 class Parts(Encoder):
     """What has been found, and what is still to be visited."""
 
-    def __init__(self, home: str, name: str, *, for_trace: bool = False) -> None:
+    def __init__(self, home: str, name: str, *, for_trace: bool = False, before: Snapshot | None = None) -> None:
         """Collect on behalf of a function of that name in the module `home`, which labels leave out."""
-        super().__init__(for_trace=for_trace)
+        super().__init__(for_trace=for_trace, before=before)
         self.parts: dict[str, Part] = {}
         self._home = home
         self._name = name
@@ -58,8 +58,14 @@ class Parts(Encoder):
         self._above: dict[str, str] = {}
         self._at = ""
         self._waiting: deque[tuple[Callable[[Any, str], None], Any, str]] = deque()
-        self._required: set[str] = set()
+        self.chance: set[str] = set()
+        self.calendars: set[str] = set()  # classes that may give the date
+        self.uses_library = False
+        self.is_telling = False  # whether the code that is looked at decides no result by what it meets
+        self.given: frozenset[int] = frozenset()  # addresses of containers that the caller gave
+        self._values: deque[tuple[str, Any]] = deque()
         self._starts: list[tuple[int, str]] = []
+        self.loose: list[tuple[str, Any]] = []
 
     def run(self) -> None:
         """Goes on until nothing is left.
@@ -67,7 +73,11 @@ class Parts(Encoder):
         Raises:
             GraphKeyError: something on the way cannot be fingerprinted.
         """
-        while self._waiting:
+        while self._waiting or self._values:
+            self.is_telling = False
+            if not self._waiting:  # all code that leads to the values has been looked at
+                self._encode(*self._values.popleft())
+                continue
             visit, value, self._at = self._waiting.popleft()
             try:
                 visit(value, self._at)
@@ -108,23 +118,35 @@ class Parts(Encoder):
         return tagged(b"part", self.part(base, value).encode("utf-8", "surrogatepass"))
 
     def part(self, base: str, value: Any) -> str:
-        """Makes a part of a value, and returns its label."""
+        """Return the label of the part that a value becomes, once all code is looked at that leads to values."""
         label = self._label(base)
         scalar = SCALARS.get(type(value))
-        if scalar is not None:
-            self.parts[label] = _scalar_part(scalar(value), value, label)
-            return label
         self._above[label] = self._at
+        if scalar is None or self._readings.has(type(value), value):
+            self._values.append((label, value))
+        else:
+            self.parts[label] = _scalar_part(scalar(value), value, label)
+        return label
+
+    def set_aside(self, what: str, value: Any) -> None:
+        """Take down a value that is no part of the key."""
+        self.loose.append((self._label(f"loose {what or self._at}").partition(" ")[2], value))
+
+    def _encode(self, label: str, value: Any) -> None:
+        self._at = label
         self._starts.append((len(self._seen), label))
+        self.is_given = label.startswith("argument ") and label != _RECEIVER
+        self.may_grow = id(value) not in self.given
         try:
             encoding = self.encode(value)
         except Refused as refused:
             raise self._error(label, refused) from None
         except RecursionError:
             raise self._error(label, Refused(value, "it is nested too deeply")) from None
+        finally:
+            self.may_grow, self.is_given = True, False
         digest = sha256(encoding)
         self.parts[label] = Part(digest, self._words(value, encoding, digest, label))
-        return label
 
     def _words(self, value: Any, encoding: bytes, digest: bytes, label: str) -> str:
         for tag in (b"ref", b"named"):
@@ -136,32 +158,29 @@ class Parts(Encoder):
             return f"object {number}, seen in {first}"
         return describe(value, digest, label)
 
-    def library(self, module: ModuleType) -> bytes:
-        """Takes down the version of what a module belongs to."""
-        return self.require(origins.of_module(module), module)
+    def meet(self, value: Any, given: Iterable[object] = ()) -> None:
+        """Take down what cannot be repeated, and what is an input of the host or the day."""
+        if self.is_telling:
+            return
+        if chance.is_calendar(value):
+            self.calendars.add(value.__qualname__)
+        elif (found := chance.met(value, given)) is not None:
+            self.add_met(found)
 
-    def require(self, origin: origins.Origin, module: ModuleType | None = None) -> bytes:
-        """Takes down the versions of some distributions, or the content of a user's extension module."""
-        if origin in {origins.STDLIB, origins.OURS}:
-            return b""
-        if origin == origins.USER:
-            return b"" if module is None else self._extension(module)
-        if origin not in self._required:
-            self._required.add(origin)
-            found = distributions.required(origin)
-            for name, encoding in found.items():
-                self._add(distributions.required_label(name), encoding, distributions.in_words(name))
-            if "jax" in found:
-                self._jax()
-        return b""
+    def add_met(self, found: chance.Met) -> None:
+        """Take it down as it was found."""
+        if found.words:
+            self.chance.add(found.words)
+        if found.label and found.label not in self.parts:
+            shown = str(found.value())
+            self._add(found.label, text(shown), shown)
 
-    def _extension(self, module: ModuleType) -> bytes:
-        with open(str(module.__file__), "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").digest()
-        self._add(f"extension {module.__name__}", digest, shortened(digest))
-        return b""
+    def library(self) -> None:
+        """Take down that code of an installed library may run."""
+        self.uses_library = True
 
-    def _jax(self) -> None:
+    def add_options(self) -> None:
+        """Take down JAX's options."""
         config = getattr(sys.modules.get("jax"), "config", None)
         for option, usual in _JAX_OPTIONS.items():
             given = os.environ.get(option.upper())
@@ -182,11 +201,6 @@ def _scalar_part(encoding: bytes, value: Any, label: str) -> Part:
         if not is_text and len(encoding) <= _SHORT and len(_scalars) < _MANY:
             _scalars[encoding] = part
     return part
-
-
-def is_extension(module: ModuleType) -> bool:
-    """Whether it is compiled."""
-    return str(getattr(module, "__file__", None) or "").endswith((".so", ".pyd", ".dylib"))
 
 
 def total(parts: Mapping[str, Part]) -> bytes:

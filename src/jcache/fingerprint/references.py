@@ -8,8 +8,8 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.fingerprint import name_resolution, origins, registrations
-from jcache.fingerprint.encoding import tagged, text
-from jcache.fingerprint.parts import Parts, is_extension
+from jcache.fingerprint.encoding import tagged
+from jcache.fingerprint.parts import Parts
 
 _HEAP_TYPE: Final = 1 << 9
 _NAMES: Final = ("__qualname__", "__name__", "__self__", "__module__")
@@ -40,11 +40,14 @@ class References(Parts):
         if reference is not None:
             return reference
         origin = name_resolution.of_function(function)
+        if origin == origins.STDLIB:
+            self.meet(function)
         if origin == origins.OURS:
             wrapped = vars(function).get("__wrapped__")
             return named_by("jcache") if wrapped is None else self.encode(wrapped)
+        if origins.is_installed(origin):
+            self.library()
         if origin != origins.USER and origins.is_findable(function):
-            self.require(origin)
             return named_by(f"{function.__module__}.{function.__qualname__}")
         if origin != origins.USER:
             return self._node(function, id(function), self._helper(function), self._visit_library_function)
@@ -69,17 +72,16 @@ class References(Parts):
             return reference
         if (known := self._named_classes.get(id(cls))) is not None:
             return known[1]
+        self.meet(cls)
         module = str(cls.__module__)
         origin = origins.of_module_named(module)
         own = sys.modules.get(module)
         is_compiled = not cls.__flags__ & _HEAP_TYPE or (own is not None and is_extension(own))
+        if origins.is_installed(origin):
+            self.library()
         if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
-            self.require(origin, own if own is not None and is_extension(own) else None)
-            reference = named_by(origins.path_of(cls)) + (b"" if is_compiled else self.patched(cls))
-            self._named_classes[id(cls)] = cls, reference  # what follows may lead here again
-            if registrations.is_by_others(cls):
-                reference += self.flattened(cls, origins.path_of(cls))
-                self._named_classes[id(cls)] = cls, reference
+            reference = named_by(origins.path_of(cls))
+            self._named_classes[id(cls)] = cls, reference
             return reference
         label = f"class {self._qualified(module, cls.__qualname__)}"
         return self._node(cls, id(cls), label, self._visit_class)
@@ -89,11 +91,6 @@ class References(Parts):
         functions = registrations.registered(cls)
         return self.value(f"flattening of {name}", functions) if functions else b""
 
-    def patched(self, cls: type) -> bytes:
-        """What the user has put into a library's class; its name says all else."""
-        found = name_resolution.patches(cls)
-        return b"".join([text(name) + self.function(value) for name, value in found])
-
     def is_library(self, cls: type) -> bool:
         """Whether a class is not the user's own."""
         return origins.of_module_named(str(cls.__module__)) != origins.USER
@@ -102,7 +99,6 @@ class References(Parts):
         """A module with all that is in it; of a library its name."""
         origin = origins.of_module(module)
         if origin != origins.USER or is_extension(module):
-            self.require(origin, module)
             return named_by(module.__name__)
         return self.namespace(vars(module))
 
@@ -116,6 +112,7 @@ class References(Parts):
 
     def named(self, value: Any) -> bytes | None:
         """What a library, or a user's extension module, has under a name of its own."""
+        self.meet(value)
         if hasattr(type(value), "__getattr__"):  # which gives anything, perhaps
             known = name_resolution.vars_of(value)
         else:
@@ -132,7 +129,8 @@ class References(Parts):
         origin = origins.of_module(module)
         if found is not value or (origin == origins.USER and not is_extension(module)):
             return self._ours(value)
-        self.require(origin, module)
+        if origins.is_installed(origin):
+            self.library()
         return named_by(f"{origins.OURS if origin == origins.OURS else home}.{name}")
 
     def _ours(self, value: Any) -> bytes | None:
@@ -145,3 +143,8 @@ class References(Parts):
 def named_by(path: str) -> bytes:
     """What a library has under a name."""
     return tagged(b"named", path.encode("utf-8", "surrogatepass"))
+
+
+def is_extension(module: ModuleType) -> bool:
+    """Whether it is compiled."""
+    return str(getattr(module, "__file__", None) or "").endswith((".so", ".pyd", ".dylib"))

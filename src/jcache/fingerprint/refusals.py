@@ -1,19 +1,15 @@
-"""What has no fingerprint, and why."""
+"""What is told by its type alone, and what has no fingerprint, and why."""
 
 import io
-import threading
 import types
 from typing import Any, Final
 
 WAY_OUT: Final = "give its class `__cache_key__`, or pass in what it is made of"
-
-_REASONS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
-    (io.IOBase, "an open file"),
-    ((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType), "a generator, which reading uses up"),
-    ((type(threading.Lock()), type(threading.RLock()), threading.Thread), "a part of this process's threads"),
-    ((types.FrameType, types.TracebackType), "a part of the running program"),
-    (memoryview, "a view of memory that something else owns"),
-)
+_BESIDE: Final = frozenset(
+    {"_thread", "threading", "logging", "asyncio", "_asyncio", "concurrent", "contextvars", "_contextvars", "socket",
+     "_socket", "ssl", "subprocess", "multiprocessing", "queue", "_queue", "tqdm", "rich", "loguru", "structlog"}
+)  # fmt: skip
+_BESIDE_TYPES: Final = (types.FrameType, types.TracebackType, memoryview)
 
 
 class Refused(Exception):
@@ -46,16 +42,16 @@ def type_name(cls: type) -> str:
     return name if module == "builtins" else f"{name} in {module}"
 
 
-def hopeless(value: Any) -> str | None:  # noqa: ANN401
-    """Why a value has no fingerprint whatever it consists of; None for most."""
-    return next((reason for classes, reason in _REASONS if isinstance(value, classes)), None)
+def is_beside(value: Any) -> bool:  # noqa: ANN401
+    """Return whether a value runs, waits or tells beside the program, so that its type alone counts."""
+    if isinstance(value, _BESIDE_TYPES):
+        return True
+    return any(str(each.__module__).partition(".")[0] in _BESIDE for each in type(value).__mro__)
 
 
-def refuse(value: Any) -> Refused:  # noqa: ANN401
-    """Of a value whose state Python cannot see, or that changes by being read."""
-    reason = hopeless(value)
-    if reason is not None:
-        return Refused(value, f"it is {reason}")
-    if hasattr(type(value), "__next__"):
-        return Refused(value, "it is an iterator, which reading uses up")
-    return Refused(value, "its state cannot be seen from Python")
+def check(value: Any) -> None:  # noqa: ANN401
+    """Raise `Refused` for a value that changes by being read."""
+    if isinstance(value, types.GeneratorType | types.CoroutineType | types.AsyncGeneratorType):
+        raise Refused(value, "it is a generator, which reading uses up")
+    if hasattr(type(value), "__next__") and not isinstance(value, io.IOBase):
+        raise Refused(value, "it is an iterator, which reading uses up")

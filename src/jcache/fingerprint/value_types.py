@@ -11,7 +11,6 @@ import operator
 import pathlib
 import random
 import re
-import sys
 import types
 import typing
 import uuid
@@ -20,9 +19,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from jcache.fingerprint.bytecode import signature
-from jcache.fingerprint.code import version
+from jcache.fingerprint.chance import Readings, is_shared_random
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text, unordered
-from jcache.fingerprint.refusals import Refused
 
 MEMBERS: Final = (
     types.MethodDescriptorType,
@@ -38,12 +36,14 @@ class Encodes(Protocol):
 
     def encode(self, value: Any) -> bytes: ...
     def items(self, values: Iterable[Any]) -> list[bytes]: ...
-    def attributes(self, values: Iterable[tuple[str, Any]]) -> bytes: ...
+    def state(self, value: Any) -> bytes: ...
     def mapping(self, tag: bytes, values: Iterable[tuple[Any, Any]]) -> bytes: ...
     def function(self, function: types.FunctionType) -> bytes: ...
     def class_(self, cls: type) -> bytes: ...
     def named(self, value: Any) -> bytes | None: ...
     def beside(self, value: Any) -> list[bytes]: ...
+    def meet(self, value: Any) -> None: ...
+    def reading(self, value: Any) -> bytes: ...
 
 
 Handler = Callable[[Any, Any], bytes]
@@ -97,17 +97,26 @@ def _deque(encoder: Encodes, value: Any) -> bytes:
 
 
 def _method(encoder: Encodes, value: Any) -> bytes:
+    if is_shared_random(value):
+        return _shared(encoder, value)
     return several(b"method", [encoder.encode(value.__self__), encoder.encode(value.__func__)])
 
 
 def _builtin(encoder: Encodes, value: Any) -> bytes:
     owner = value.__self__
+    if is_shared_random(value):
+        return _shared(encoder, value)
     if owner is None or isinstance(owner, types.ModuleType):
         named = encoder.named(value)
-        if named is None:
-            raise Refused(value, "it is made in C and has no module to be found in")
-        return named
+        return named if named is not None else several(b"opaque", [text(value.__name__)])
+    encoder.meet(value)
     return several(b"bound", [encoder.encode(owner), text(value.__name__)])
+
+
+def _shared(encoder: Encodes, value: Any) -> bytes:
+    """Of a function that draws from what all of the process shares, whose state does not count."""
+    encoder.meet(value)
+    return several(b"bound", [encoder.class_(type(value.__self__)), text(value.__name__)])
 
 
 def _lru(encoder: Encodes, value: Any) -> bytes:
@@ -146,6 +155,13 @@ def _reduced(encoder: Encodes, value: Any) -> bytes:
 
 _TIME: Final = ("hour", "minute", "second", "microsecond", "fold", "tzinfo")
 _DATE: Final = ("year", "month", "day")
+_of_datetime: Final = _parts(b"datetime", *_DATE, *_TIME)
+
+
+def _datetime(encoder: Encodes, value: Any) -> bytes:
+    return encoder.reading(value) if Readings().has(float, value.timestamp()) else _of_datetime(encoder, value)
+
+
 BASES: Final[Mapping[type, Handler]] = {
     int: lambda _, value: SCALARS[int](int.__index__(value)),
     float: lambda _, value: SCALARS[float](float.__float__(value)),
@@ -163,7 +179,7 @@ BASES: Final[Mapping[type, Handler]] = {
     collections.deque: _deque,
     functools.partial: _partial,
     BaseException: _parts(b"exception", "args"),
-    datetime.datetime: _parts(b"datetime", *_DATE, *_TIME),
+    datetime.datetime: _datetime,
     datetime.date: _parts(b"date", *_DATE),
     datetime.time: _parts(b"time", *_TIME),
     datetime.timedelta: _parts(b"timedelta", "days", "seconds", "microseconds"),
@@ -178,9 +194,8 @@ _EXACT: Final[Mapping[type, Handler]] = {
     range: _parts(b"range", "start", "stop", "step"),
     slice: _parts(b"slice", "start", "stop", "step"),
     datetime.timezone: _texts(b"timezone", lambda value: (value.utcoffset(None), value.tzname(None))),
-    uuid.UUID: _parts(b"uuid", "int"),
     re.Pattern: _parts(b"pattern", "pattern", "flags"),
-    types.SimpleNamespace: lambda encoder, value: several(b"namespace", [encoder.attributes(vars(value).items())]),
+    types.SimpleNamespace: lambda encoder, value: several(b"namespace", [encoder.state(value)]),
     types.MappingProxyType: lambda encoder, value: encoder.mapping(b"proxy", value.items()),
     array.array: lambda _, value: several(b"array", [text(value.typecode), tagged(b"bytes", value.tobytes())]),
     types.FunctionType: lambda encoder, value: encoder.function(value),
@@ -189,7 +204,7 @@ _EXACT: Final[Mapping[type, Handler]] = {
     types.MethodWrapperType: lambda encoder, value: several(
         b"wrapper", [encoder.encode(value.__self__), text(value.__name__)]
     ),
-    types.CodeType: lambda _, value: several(b"code", [text(version()), signature(value)]),
+    types.CodeType: lambda _, value: tagged(b"code", signature(value)),
     types.GenericAlias: _alias,
     types.UnionType: lambda encoder, value: several(b"union", encoder.items(value.__args__)),
     typing.TypeVar: _parts(b"typevar", "__name__", "__bound__", "__constraints__"),
@@ -215,10 +230,6 @@ _EXACT: Final[Mapping[type, Handler]] = {
     },
 }  # fmt: skip
 HANDLERS: Final[Mapping[type, Handler]] = {**BASES, **_EXACT}
-RARE: Final[Mapping[tuple[str, str], Handler]] = {  # which few programs import
-    ("fractions", "Fraction"): _parts(b"fraction", "numerator", "denominator"),
-    ("zoneinfo", "ZoneInfo"): _parts(b"zone", "key"),
-}
 UNCHANGING: Final = frozenset(
     {tuple, frozenset, range, slice, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type,
      types.ModuleType, types.CodeType, types.MethodWrapperType, datetime.datetime, datetime.date, datetime.time,
@@ -226,9 +237,3 @@ UNCHANGING: Final = frozenset(
      re.Pattern, types.GenericAlias, types.UnionType, pathlib.PosixPath, pathlib.PurePosixPath,
      pathlib.PureWindowsPath, pathlib.WindowsPath, property, staticmethod, classmethod, *MEMBERS}
 )  # fmt: skip
-
-
-def rare(kind: type) -> Handler | None:
-    """How a value of a type is encoded that has not been imported for this."""
-    home, name = kind.__module__, kind.__qualname__
-    return RARE.get((home, name)) if getattr(sys.modules.get(home), name, None) is kind else None

@@ -5,19 +5,22 @@ What can change is marked when it is seen again, so that one list in two places 
 
 # ruff: noqa: ANN401 - these functions take whatever a program has
 
-import copyreg
+import contextlib
 import enum
-import sys
+import io
 import types
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from jcache.fingerprint import arrays
+from jcache.fingerprint import arrays, attributes
+from jcache.fingerprint.chance import Readings
 from jcache.fingerprint.describe import plain
-from jcache.fingerprint.encoding import SCALARS, several, tagged, text
-from jcache.fingerprint.refusals import Refused, hopeless, refuse
-from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, RARE, UNCHANGING, Handler, member, rare
+from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
+from jcache.fingerprint.refusals import Refused, check, is_beside, type_name
+from jcache.fingerprint.snapshot import GROWING, Snapshot
+from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, UNCHANGING, Handler, member
 
 _POINTER: Final = 8
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
@@ -26,9 +29,23 @@ _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 class Encoder(ABC):
     """Makes bytes of values, one after the other; whoever derives from it knows what functions and classes are."""
 
-    def __init__(self, *, for_trace: bool = False) -> None:
-        """Encode dicts in their order, or so that it does not matter."""
+    def __init__(self, *, for_trace: bool = False, before: Snapshot | None = None) -> None:
+        """Encode values, those that were encoded before as they were if they have only grown.
+
+        Args:
+            for_trace: whether the order of a dict's items counts.
+            before: what was seen then.
+        """
         self.for_trace = for_trace
+        self.snapshot = Snapshot()
+        self.may_grow = True  # whether it is no reason not to store that a container grows
+        self._before = before
+        self.nones: set[str] = set()  # names of attributes that are None
+        self.names: set[str] = {attributes.ALL}  # of the attributes that count
+        self.aside: set[str] = set()  # names of those that do not
+        self.is_given = False  # whether a caller gave it: all of that counts
+        self._readings = Readings()
+        self._wholly: dict[type, bool] = {}
         self._linen_ids: dict[object, int] = {}  # of flax's modules, which this process numbers as they are made
         self._seen: dict[int, int] = {}
         self._alive: list[object] = []  # what was seen, so that no address is used twice
@@ -50,12 +67,16 @@ class Encoder(ABC):
         """Whether a class is not the user's own."""
 
     @abstractmethod
-    def library(self, module: types.ModuleType) -> bytes:
-        """Of the version of what a module belongs to."""
+    def library(self) -> None:
+        """Take down that code of a library may run."""
 
     @abstractmethod
-    def is_derived(self, instance: Any, name: str, value: Any) -> bool:
-        """Whether an attribute was derived from the others."""
+    def set_aside(self, what: str, value: Any) -> None:
+        """Take down a value that is no part of the encoding."""
+
+    @abstractmethod
+    def meet(self, value: Any) -> None:
+        """Take down what cannot be repeated."""
 
     @abstractmethod
     def named(self, value: Any) -> bytes | None:
@@ -70,15 +91,11 @@ class Encoder(ABC):
         kind = type(value)
         scalar = SCALARS.get(kind)
         if scalar is not None:
-            return scalar(value)
+            return self.reading(value) if self._readings.has(kind, value) else scalar(value)
         handler = HANDLERS.get(kind) or _handler(value, kind)
         if kind in UNCHANGING or handler in _STABLE:
             return handler(self, value)
         return self._once(value, handler)
-
-    def seen(self, value: Any) -> int | None:
-        """Under which number something that can change was seen already."""
-        return self._seen.get(id(value))
 
     def _once(self, value: Any, handler: Callable[["Encoder", Any], bytes]) -> bytes:
         number = self._seen.get(id(value))
@@ -86,7 +103,30 @@ class Encoder(ABC):
             return tagged(b"again", b"%d" % number)
         self._seen[id(value)] = len(self._seen)
         self._alive.append(value)
+        if self.may_grow and type(value) in GROWING:
+            if self._before is not None:
+                value = self._before.as_it_was(value)
+            else:
+                self.snapshot.add(value)
         return handler(self, value)
+
+    def reading(self, value: Any) -> bytes:
+        """A clock's reading of this process, or what it drew at random, which another process has otherwise."""
+        self.set_aside("", value)
+        return tagged(b"reading", type(value).__name__.encode())
+
+    def alive(self) -> list[object]:
+        """Return all that was seen and has an identity."""
+        return self._alive
+
+    def then(self, holder: object, name: str, value: Any, *, of_any_type: bool = False) -> Any:
+        """Return a value that something holds under a name; an integer as it was before."""
+        if of_any_type or type(value) is int:
+            place = (id(holder), name)
+            if self._before is not None:
+                return self._before.value_before(place, value, of_any_type=of_any_type)
+            self.snapshot.add_value(place, value)
+        return value
 
     def items(self, values: Iterable[Any]) -> list[bytes]:
         """Of each of some values."""
@@ -131,34 +171,35 @@ class Encoder(ABC):
         return [self.attributes(own.items())] if own else []
 
     def state(self, value: Any) -> bytes:
-        """Of what an object has in its ``__dict__`` and ``__slots__``."""
-        try:
-            own = object.__getattribute__(value, "__dict__")
-        except AttributeError:
-            own = None
-        own = own if isinstance(own, dict) else {}
-        if "_id" in own and _is_of_linen(type(value)):
-            own = own | {"_id": self._linen_ids.setdefault(own["_id"], len(self._linen_ids))}
-        found = [(str(name), each) for name, each in own.items() if not self.is_derived(value, name, each)]
-        for name in _slots(type(value)):
-            try:
-                found.append((name, object.__getattribute__(value, name)))
-            except AttributeError:
-                continue
+        """Of the attributes of an object that count."""
+        kind = type(value)
+        wholly = self._is_whole(kind)
+        found = []
+        for name, each in attributes.held(value):
+            if name == "_id" and attributes.is_of_linen(kind):
+                found.append((name, self._linen_ids.setdefault(each, len(self._linen_ids))))
+            elif (kept := attributes.is_kept(kind, name)) or not (wholly or name in self.names):
+                self.aside.update(() if kept else [name])
+                self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
+            else:
+                self.nones.update([name] if each is None else ())
+                found.append((name, self.then(value, name, each)))
         return self.attributes(found)
 
-
-def _is_of_linen(cls: type) -> bool:
-    return any((each.__module__, each.__name__) == ("flax.linen.module", "Module") for each in cls.__mro__)
-
-
-def _slots(cls: type) -> list[str]:
-    return list(copyreg._slotnames(cls))  # type: ignore[attr-defined]
+    def _is_whole(self, kind: type) -> bool:
+        """Whether all attributes of the instances of a class count, which library code reads, say."""
+        known = self._wholly.get(kind)
+        if known is None:
+            bases = [each for each in kind.__mro__ if not attributes.is_neutral(each)]
+            known = self._wholly[kind] = any(map(self.is_library, bases)) or attributes.is_whole(kind)
+            for each in () if known else bases:
+                self.names.update(*attributes.names_in(each))
+        return known or self.is_given or attributes.ALL in self.names
 
 
 def _is_plain(cls: type, base: type) -> bool:
     """Whether an instance has nothing beyond its base's state, ``__dict__`` and ``__slots__``, as pickle tells it."""
-    size = base.__basicsize__ + _POINTER * len(_slots(cls))
+    size = base.__basicsize__ + _POINTER * len(attributes.slots(cls))
     flags = cls.__flags__
     if cls.__dictoffset__ and not base.__dictoffset__ and not flags & _MANAGED_DICT:
         size += _POINTER
@@ -175,12 +216,15 @@ def _handler(value: Any, kind: type) -> Handler:
         return _module
     if issubclass(kind, enum.Enum):
         return member
+    if kind is uuid.UUID:
+        return _uuid
     if _defines(kind, "__cache_key__"):
         return _keyed
-    logging = sys.modules.get("logging")
-    if logging is not None and isinstance(value, logging.Logger):
-        return _logger
-    return arrays.handler(value) or rare(kind) or _generic
+    if is_beside(value):
+        return _by_type
+    if isinstance(value, io.IOBase):
+        return _file
+    return arrays.handler(value) or _generic
 
 
 def _class(encoder: Encoder, value: Any) -> bytes:
@@ -195,9 +239,36 @@ def _keyed(encoder: Encoder, value: Any) -> bytes:
     return several(b"keyed", [encoder.class_(type(value)), encoder.encode(value.__cache_key__())])
 
 
-def _logger(_: Encoder, value: Any) -> bytes:
-    """A logger only tells of the result."""
-    return tagged(b"logger", b"")
+def _by_type(encoder: Encoder, value: Any) -> bytes:
+    """Of what only tells of the result, or belongs to the running process."""
+    return tagged(b"opaque", type_name(type(value)).encode())
+
+
+def _file(encoder: Encoder, value: Any) -> bytes:
+    """Of a file that is open for reading: what is in it, and how far it was read."""
+    if isinstance(value, io.BytesIO | io.StringIO) and not value.closed:
+        return several(b"file", [encoder.encode((value.getvalue(), value.tell()))])
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        if value.readable() and value.seekable():
+            with open(value.name, "rb") as file:
+                digest = sha256(file.read())
+            return several(b"file", [tagged(b"content", digest), encoder.encode(value.tell())])
+    return _by_type(encoder, value)
+
+
+def _uuid(encoder: Encoder, value: Any) -> bytes:
+    return encoder.reading(value) if value.version in {1, 4} else several(b"uuid", [encoder.encode(value.int)])
+
+
+def _opaque(encoder: Encoder, value: Any) -> bytes:
+    """Of what has a state that Python cannot see, or only by making a copy."""
+    check(value)
+    try:
+        reduced = value.__reduce_ex__(4)
+    except Exception:  # noqa: BLE001  whatever it says of that
+        return several(b"opaque", [encoder.class_(type(value))])
+    encoder.set_aside(f"state of {type(value).__qualname__}", reduced)
+    return several(b"opaque", [encoder.class_(type(value))])
 
 
 def _generic(encoder: Encoder, value: Any) -> bytes:
@@ -205,20 +276,21 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
     named = encoder.named(value)
     if named is not None:
         return named
-    if _defines(kind, "to_dict") and _defines(kind, "from_dict") and not encoder.is_library(kind):
-        return several(b"dicted", [encoder.class_(kind), encoder.encode(value.to_dict())])
     for base in kind.__mro__[1:]:
         handler = BASES.get(base)
         if handler is not None:
             if not _is_plain(kind, base) and not hasattr(kind, "n_sequence_fields"):
-                raise refuse(value)
+                return _opaque(encoder, value)
             return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value)])
     if isinstance(value, Mapping) and encoder.is_library(kind):  # such as immutabledict, which keeps its hash beside
         return encoder.class_(kind) + encoder.mapping(b"items", value.items())
     if isinstance(value, MEMBERS):
         return several(b"member", [encoder.class_(value.__objclass__), text(value.__name__)])
-    if not _is_plain(kind, object) or hopeless(value) is not None:
-        raise refuse(value)
+    if isinstance(value, types.GenericAlias):
+        return several(b"alias", [encoder.encode(value.__origin__), *encoder.items(value.__args__)])
+    if not _is_plain(kind, object):
+        return _opaque(encoder, value)
+    check(value)
     return several(b"instance", [encoder.class_(kind), encoder.state(value)])
 
 
@@ -226,4 +298,4 @@ def _defines(cls: type, name: str) -> bool:
     return any(name in vars(each) for each in cls.__mro__)
 
 
-_STABLE: Final = frozenset({_class, _module, member, _keyed, _logger, *RARE.values(), *arrays.STABLE})
+_STABLE: Final = frozenset({_class, _module, member, _keyed, _by_type, *arrays.STABLE})

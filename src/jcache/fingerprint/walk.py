@@ -7,31 +7,31 @@ label is written down, so that recursion has an end. Each node and each value is
 
 # ruff: noqa: ANN401 - programs hold anything
 
-import inspect
+import builtins
+import functools
 import os
 import sys
-import threading
 from collections.abc import Collection
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import cached_properties, name_resolution, nondeterminism, origins
+from jcache.fingerprint import attributes, chance, name_resolution, origins
 from jcache.fingerprint.bytecode import Chain, signature
-from jcache.fingerprint.classes import members, shallow
-from jcache.fingerprint.code import Lookup, as_it_stands, meaning, version
-from jcache.fingerprint.counters import only_counts
+from jcache.fingerprint.classes import members
+from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened
-from jcache.fingerprint.encoding import several, sha256, tagged, text
+from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.function_state import States
-from jcache.fingerprint.own_names import is_as_called, is_other_name
-from jcache.fingerprint.parts import Part, is_extension, total
+from jcache.fingerprint.parts import Part, total
 from jcache.fingerprint.references import named_by
 from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.snapshot import Snapshot
 from jcache.fingerprint.weak_map import WeakIdentities
 
-_JITTED: Final = frozenset({"Jitted", "PjitFunction"})
+_TELLS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # methods that may hash, and decide no result by that
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
+_CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
 _ABSENT: Final = b"absent0:"
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
 
@@ -39,108 +39,70 @@ _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader
 class Walk(States):
     """One walk; `parts` is what it has found."""
 
-    _deriving: Final[set[tuple[int, int, str]]] = set()
-
     def __init__(
         self,
         home: str,
         name: str,
-        without: Collection[tuple[int, str]] = (),
+        names: Collection[str] = (),
         *,
         for_trace: bool = False,
+        before: Snapshot | None = None,
     ) -> None:
         """Walk on behalf of a function.
 
         Args:
             home: its module.
             name: of it.
-            without: attributes of objects that are passed over.
-            for_trace: whether it is of a trace: then the order of a dict's items counts, and what only counts does not.
+            names: of attributes that count, besides those that it finds in code.
+            for_trace: whether it is of a trace: then the order of a dict's items counts.
+            before: what an earlier walk saw; what has only grown since is seen as it was.
         """
-        super().__init__(home, name, for_trace=for_trace)
-        self._bound: dict[int, dict[Lookup, bytes]] = {}
-        self._globals: dict[tuple[str | None, str], list[tuple[Any, bytes]]] = {}
-        self._functions: list[tuple[str, FunctionType]] = []
-        self._classes: list[tuple[str, type]] = []
-        self._shows: set[str] = set()
-        self._without = without
+        super().__init__(home, name, for_trace=for_trace, before=before)
+        self._bound: dict[tuple[int, bool], dict[Lookup, bytes]] = {}
+        self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
+        self._functions: list[CodeType] = []
+        self.names = set(names)
+        self._seeds: set[str] = set()
 
     def run(self) -> None:
-        """Goes on until nothing is left; then adds what the code says of itself, if any code looks at that."""
+        """Go on until nothing is left."""
         super().run()
-        for name, value in self.tallies:
-            if "variables" in self._shows or self.seen(value) is not None:
-                self.part(f"global {name}", value)
-        if self._shows & {"text", "path"}:
-            shown = [
-                text(label) + as_it_stands(each.__code__, each.__code__.co_filename if "path" in self._shows else "")
-                for label, each in self._functions
-            ]
-            shown += [text(label) + self.encode(vars(each).get("__doc__")) for label, each in self._classes]
-            self._looked_at("sources", shown)
-        if "annotations" in self._shows:
-            noted = [text(label) + self.encode(shallow(each.__annotations__)) for label, each in self._functions]
-            self._looked_at("annotations", noted)
-        if "command" in self._shows:
-            self.part("global sys.argv", sys.argv[1:])
-        if "place" in self._shows:
-            self.part("environment working directory", os.getcwd())
+        self._meet_at_last()
+        if self.uses_library and not self.for_trace:
+            self.add_options()
 
-    def _looked_at(self, label: str, shown: list[bytes]) -> None:
-        encoding = several(label.encode(), shown)
-        self._add(label, encoding, f"looked at by the code {shortened(sha256(encoding))}")
+    def is_done(self) -> bool:
+        """Return whether no attribute was passed over whose name some code turned out to use."""
+        return not self.aside or self.names.isdisjoint({attributes.ALL, *self.aside})
 
     def codes(self) -> tuple[CodeType, ...]:
         """The code of the functions that it has been through."""
-        return tuple(function.__code__ for _, function in self._functions)
-
-    def is_derived(self, instance: Any, name: str, value: Any) -> bool:
-        if self._without and (id(instance), name) in self._without:
-            return True
-        digest, place = cached_properties.noted(instance, name), (threading.get_ident(), id(instance), name)
-        if digest is None or place in self._deriving:
-            return False
-        self._deriving.add(place)
-        try:
-            return digest == digest_of(value)
-        finally:
-            self._deriving.discard(place)
+        return tuple(self._functions)
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
-        known = meaning(code, function.__globals__)
-        if known.refused is not None:
-            raise Refused(function, f"it uses `{known.refused}`", "call what is meant by its name")
-        if known.shows:
-            self._shows |= known.shows
-        self._functions.append((label, function))
+        known = meaning(code)
+        self.names |= known.attributes
+        self._functions.append(code)
         items = self._bindings(function, known.lookups)
         items.append(known.digest)
-        self._add_state(function, code, label, items, known.counted)
-        self.parts[label] = _part_of(code, items, known.words)
+        self._add_state(function, code, label, items)
+        self.parts[label] = _part_of(code, items, "code")
 
     def _visit_library_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
-        origin = name_resolution.of_function(function)
-        self.require(origin)
-        items = [self._of_library_code(function, origin)]
-        if code.co_qualname == _DISPATCHER and origin == origins.STDLIB:
+        name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
+        items = [text(name), tagged(b"bytecode", signature(code))]
+        if code.co_qualname == _DISPATCHER:
             items.append(self.encode(dict(vars(function)["registry"])))  # all else is made of these
         else:
             self._add_state(function, code, label, items)
         self.parts[label] = _part_of(code, items, "of a library")
 
-    def _of_library_code(self, function: FunctionType, origin: origins.Origin) -> bytes:
-        """A library may have several functions of one name, one within another; its version says what they are."""
-        code = function.__code__
-        name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
-        if origin == origins.STDLIB:
-            return text(name) + tagged(b"code", meaning(code, function.__globals__).digest)
-        return text(name) + text(version()) + tagged(b"bytecode", signature(code))
-
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace = function.__globals__
-        known = self._bound.setdefault(id(namespace), {})
+        self.is_telling = function.__code__.co_name in _TELLS
+        known = self._bound.setdefault((id(namespace), self.is_telling), {})
         items: list[bytes] = []
         for lookup in sought:
             encoding = known.get(lookup)
@@ -151,8 +113,6 @@ class Walk(States):
 
     def _look(self, function: FunctionType, namespace: dict[str, Any], lookup: Lookup) -> bytes:
         chain, given = lookup.chain, lookup.given
-        if lookup.tallied and self._only_counts(namespace, lookup):
-            return self._tally(chain[0], namespace[chain[0]])
         if len(chain) == 1 and type(value := namespace.get(chain[0])) is FunctionType:
             if (reference := self._nodes.get(id(value))) is not None:
                 return reference
@@ -162,33 +122,18 @@ class Walk(States):
         found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
         try:
-            nondeterminism.check(value, given)
+            self._meet(value, given)
         except Refused as refused:
             raise self._error(self._child(found), refused) from None
-        if nondeterminism.reads_itself(value):
+        if value is builtins.globals or value is builtins.eval or value is builtins.exec:
+            self.names.update([] if value is builtins.globals else [attributes.ALL])
             return self.namespace(namespace)
-        if nondeterminism.is_environment(value):
-            return self._environment(found, given)
-        if nondeterminism.is_importer(value):
-            return self._importer(found, given)
+        if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
+            return self._environment(given)
+        if value is sys.modules:
+            return named_by("sys.modules")
         encoding = self._found(found, chain)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
-
-    def _only_counts(self, namespace: dict[str, Any], lookup: Lookup) -> bool:
-        """Whether a global only counts that code has run, and no jitted function of the module looks at it.
-
-        Where that function came first, what it finds would else be another thing after a hit of the one that counts.
-        """
-        name = lookup.chain[0]
-        if not self.for_trace or not only_counts(namespace.get(name), lookup.tallied):
-            return False
-        inner = [inspect.unwrap(each) for each in list(namespace.values()) if type(each).__name__ in _JITTED]
-        return not any(
-            each.chain[0] == name and not each.tallied
-            for function in inner
-            if isinstance(function, FunctionType)
-            for each in meaning(function.__code__, function.__globals__).lookups
-        )
 
     def _child(self, found: name_resolution.Found) -> str:
         label = f"global {self._qualified(found.module or 'builtins', found.name)}"
@@ -200,81 +145,83 @@ class Walk(States):
         if value is name_resolution.ABSENT:
             return _ABSENT
         if isinstance(value, name_resolution.Unimported):
-            self.require(value.origin)
+            self.library()
             return named_by(value.path)
         if found.module is not None and found.origin not in {origins.USER, origins.OURS}:
             return self._of_library(found)
-        if found.module is not None and is_other_name(value, found.name):
-            return self._global(found)
         if isinstance(value, FunctionType):
             return self.function(value)
         if isinstance(value, type):
             return self.class_(value)
         if isinstance(value, ModuleType):
             is_import = len(chain) == 1 and chain[0].startswith("import:")
-            return self._touched(value) if is_import else self.module(value)
+            return named_by(value.__name__) if is_import else self.module(value)
         if found.module is None:
             return self.encode(value)
         if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType):
             return self.encode(value)
         return self._global(found)
 
-    def _touched(self, module: ModuleType) -> bytes:
-        """A module that is imported; what is used of it is looked up on its own."""
-        origin = origins.of_module(module)
-        self.require(origin, module if is_extension(module) else None)
-        return named_by(module.__name__)
-
     def _global(self, found: name_resolution.Found) -> bytes:
-        name = (found.module, found.name)
+        name = (str(found.module), found.name)
         for value, encoding in self._globals.setdefault(name, []):  # of several namespaces by the name of one module
             if value is found.value:
                 return encoding
-        encoding = self.value(f"global {self._qualified(str(found.module), found.name)}", found.value)
+        encoding = self.value(f"global {self._qualified(*name)}", self.then(None, ".".join(name), found.value))
         self._globals[name].append((found.value, encoding))
         return encoding
 
     def _of_library(self, found: name_resolution.Found) -> bytes:
-        is_module = isinstance(found.value, ModuleType)
-        self.require(origins.of_module(found.value) if is_module else found.origin)
-        own = name_resolution.called(found)
-        name = named_by(found.path) + (text(own) if own else b"")
-        if is_module:
+        """A name, and what the program may have put there: the world has all that the library has by itself."""
+        if origins.is_installed(found.origin):
+            self.library()
+        name, value = named_by(found.path), found.value
+        if isinstance(value, ModuleType):
             return name
-        if own and not is_as_called(found.value, found.name, found.path.partition(".")[0]):
-            self._add(f"global {found.path}", text(own), " ".join(dict.fromkeys(own.split())))
-        if name_resolution.is_by_name(found):
-            return name + self.patched(found.value) if isinstance(found.value, type) else name
-        if name_resolution.is_users(found):
+        if name_resolution.is_made_of_users(value):
             return name + self._global(found)
+        if found.inside or not (type(value) in SCALARS or isinstance(value, _CONTAINERS)):
+            return name
         try:
-            return name + self.encode(found.value)
+            return name + self.encode(value)
         except Refused:  # a table of the library's own
             return name
 
-    def _environment(self, found: name_resolution.Found, given: frozenset[Any]) -> bytes:
+    def _environment(self, given: frozenset[Any]) -> bytes:
+        """The variables that the code names; what it reads besides is heard when it runs."""
         names = sorted(each for each in given if isinstance(each, str))
-        is_known = len(names) == len(given) and bool(given)
-        if not is_known and not self.for_trace:  # while a function is traced it is heard what it asks for
-            refused = Refused(found.value, "it is read under names that are not written there", "pass the value in")
-            raise self._error(self._child(found), refused)
         for name in names:
             if f"environment {name}" not in self.parts:
                 self.part(f"environment {name}", os.environ.get(name))
         return several(b"environment", [text(name) for name in names])
 
-    def _importer(self, found: name_resolution.Found, given: frozenset[Any]) -> bytes:
-        names = sorted(each for each in given if isinstance(each, str) and each[:1] != ".")
-        if len(names) != len(given) or not given:
-            refused = Refused(found.value, "it imports what its code does not name", "import it by an import statement")
-            raise self._error(self._child(found), refused)
-        return several(b"imports", [self._found(name_resolution.imported(name), (name,)) for name in names])
+    def _meet(self, value: Any, given: frozenset[Any]) -> None:
+        if isinstance(value, name_resolution.Unimported):
+            if (found := chance.of_unimported(value.path, given)) is not None:
+                self.add_met(found)
+            return
+        self.meet(value, given)
+        if isinstance(value, FunctionType | BuiltinFunctionType) and chance.name_of(value) in attributes.READ_ALL:
+            self.names.add(attributes.ALL)
+        if names := chance.seeds(given):
+            self._seeds.update(names if chance.is_generator(value) else ())
+
+    def _meet_at_last(self) -> None:
+        """Take down the dates and the missing seeds, which are found by two names."""
+        for name in sorted(self.calendars and chance.DATES & self.names):
+            self.add_met(chance.day(f"datetime.{name}"))
+        for label, part in list(self.parts.items()) if self._seeds else ():
+            name = label.split()[1].rpartition(".")[2] if " " in label else ""
+            if name in self._seeds and part.words == "None":
+                self.chance.add(f"`{name}`, the seed of a generator, is None")
+        for name in sorted(self._seeds & self.nones):
+            self.chance.add(f"`{name}`, the seed of a generator, is None")
 
     def _visit_class(self, cls: type, label: str) -> None:
         name = label.partition(" ")[2]
-        self._classes.append((label, cls))
         items = [self.class_(type(cls)), *(self.class_(base) for base in cls.__bases__)]
         for attribute, value in sorted(members(cls), key=lambda each: each[0]):
+            value = self.then(cls, attribute, value)
             items.append(text(attribute) + self._attribute(f"attribute {attribute} of {name}", value))
         items.append(self.flattened(cls, name))
         encoding = several(b"class", items)
@@ -312,18 +259,10 @@ def _part_of(code: CodeType, items: list[bytes], kind: str) -> Part:
 
 def digest_of(value: Any) -> bytes | None:
     """Of a value by itself; None if it has none."""
-    walk = Walk("", "value")
+    walk = Walk("", "value", (attributes.ALL,))
     try:
         walk.value("value", value)
         walk.run()
     except GraphKeyError:
         return None
     return total(walk.parts)
-
-
-def keep(instance: Any, name: str, value: Any) -> None:
-    """Notes that an attribute of an instance of a library's class was derived from its others."""
-    if origins.of_module_named(str(type(instance).__module__)) != origins.USER:
-        digest = digest_of(value)
-        if digest is not None:
-            cached_properties.note(instance, name, digest)

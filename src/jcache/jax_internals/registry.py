@@ -1,13 +1,11 @@
-"""JAX's registry of pytree classes, and the module of its `shard_map`.
+"""JAX's registry of pytree classes.
 
 It imports nothing, so that `jcache.fingerprint`, which is in a lower tier, may use it.
 """
 
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
-
-SHARD_MAP: Final = "jax._src.shard_map"
+from typing import Any
 
 
 def registry() -> Mapping[type, Any]:

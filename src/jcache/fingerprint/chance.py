@@ -1,0 +1,195 @@
+"""What the interpreter gives that is another thing in each process, on each day or on each host.
+
+What cannot be repeated is no reason to refuse a function that can reach it: it is named, so that what was made with it
+is compared with what the next processes make. A calendar's day and the facts of a host are inputs, which are parts of
+the key by their present value. Only what a person types is refused.
+"""
+
+# ruff: noqa: ANN401 - names stand for anything
+
+import datetime
+import os
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from jcache import clock
+from jcache.fingerprint.bytecode import NOTHING, Named
+from jcache.fingerprint.refusals import Refused
+
+_TIME: Final = "another time in each process"
+_NUMBER: Final = "another number in each process"
+_RANDOM: Final = "another random value in each process"
+_DAY: Final = "the date"
+_HOST: Final = "a fact of this host"
+_PERSON: Final = "what a person types"
+_OF: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    _TIME: (("time", "time monotonic perf_counter process_time thread_time clock_gettime time_ns monotonic_ns"),
+            ("time", "perf_counter_ns process_time_ns thread_time_ns clock_gettime_ns")),
+    _DAY: (("time", "localtime gmtime ctime asctime strftime"),
+           ("datetime", "datetime.now datetime.utcnow datetime.today date.today")),
+    _NUMBER: (("os", "getpid getppid"), ("_thread", "get_ident get_native_id"), ("builtins", "id hash")),
+    _RANDOM: (("uuid", "uuid1 uuid4"), ("secrets", "token_bytes token_hex token_urlsafe randbelow"),
+              ("tempfile", "mkdtemp mkstemp mktemp"), ("os", "urandom getrandom"), ("random", "SystemRandom")),
+    _HOST: (("platform", "node uname platform machine processor"), ("_socket", "gethostname"),
+            ("os", "uname cpu_count process_cpu_count getlogin"), ("getpass", "getuser"), ("locale", "getlocale")),
+    _PERSON: (("builtins", "input"),),
+}  # fmt: skip
+"""Functions by what they give, and by their modules."""
+_GIVES: Final = {
+    f"{home}.{name}": gives for gives, groups in _OF.items() for home, names in groups for name in names.split()
+}
+DATES: Final = frozenset({"now", "utcnow", "today"})
+_SEEDED: Final = frozenset(
+    {"Random", "default_rng", "RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
+)
+_CALLED: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
+_COMPILED: Final = ("cython_function_or_method", "builtin_function_or_method", "method")
+
+
+class Met(NamedTuple):
+    """Something of this kind.
+
+    Attributes:
+        words: what it gives, as a sentence; empty for an input.
+        label: of the part of the key that it is, empty for none.
+        value: makes the value of that part.
+    """
+
+    words: str
+    label: str = ""
+    value: Callable[[], object] = bool
+
+
+def met(value: Any, given: Iterable[object] = ()) -> Met | None:
+    """Return what a value is of this kind, None if it is nothing of the kind.
+
+    Args:
+        value: anything that code looks up or that a value holds.
+        given: the arguments with which it is called, as a `Lookup` has them.
+
+    Raises:
+        Refused: it gives what a person types.
+    """
+    if value is not None and (value is sys.stdin or value is sys.__stdin__):
+        raise Refused(value, "it is what the program is given to read", "read it before and pass it in")
+    if not isinstance(value, _CALLED) and type(value).__name__ not in _COMPILED:
+        return None
+    if is_shared_random(value):
+        return Met(f"`{_home(value.__self__)}.{value.__name__}` draws {_RANDOM}")
+    name = name_of(value)
+    gives = _GIVES.get(name)
+    if gives is None:
+        return Met(f"`{name}` without a seed gives {_RANDOM}") if NOTHING in given and is_generator(value) else None
+    if gives == _PERSON:
+        raise Refused(value, f"it gives {_PERSON}", "pass the answer in")
+    if gives == _DAY:
+        return day(name)
+    if gives == _HOST:
+        return Met("", f"host {name}", lambda: _fact(value))
+    return Met(f"`{name}` gives {gives}")
+
+
+def day(name: str) -> Met:
+    """Return what a function is that gives the date and the time."""
+    return Met(f"`{name}` gives {_TIME}", "day", lambda: str(datetime.date.fromtimestamp(clock.now_ns() / 1e9)))
+
+
+def is_calendar(value: Any) -> bool:
+    """Return whether a value is one of the classes that have methods for the present date."""
+    return value is datetime.datetime or value is datetime.date
+
+
+def is_shared_random(value: Any) -> bool:
+    """Return whether a value is a function of ``random`` or ``numpy.random`` that has no generator of its own."""
+    owner = getattr(value, "__self__", None)
+    if owner is None or isinstance(owner, types.ModuleType):
+        return False
+    hidden = getattr(sys.modules.get("random"), "_inst", None)
+    legacy = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+    system = getattr(sys.modules.get("random"), "SystemRandom", None)
+    return owner is hidden or (legacy is not None and owner is legacy) or (system is not None and type(owner) is system)
+
+
+def is_generator(value: Any) -> bool:
+    """Return whether a value makes generators of random numbers from a seed."""
+    name = getattr(value, "__name__", None)
+    return name in _SEEDED and any(
+        getattr(sys.modules.get(home), name, None) is value for home in ("random", "numpy.random")
+    )
+
+
+def of_unimported(path: str, given: Iterable[object]) -> Met | None:
+    """Return the same for something of a library that nobody has imported yet."""
+    home, _, name = path.rpartition(".")
+    draws = home == "numpy.random" and (NOTHING in given or (name[:1].islower() and name != "default_rng"))
+    return Met(f"`{path}` may draw {_RANDOM}") if draws else None
+
+
+def seeds(given: Iterable[object]) -> list[str]:
+    """Return the names of the variables among some arguments."""
+    return [each.name for each in given if isinstance(each, Named)]
+
+
+def name_of(value: Any) -> str:
+    """Return the module and the name of a function, as the table has them."""
+    home = getattr(value, "__module__", None) or _home(getattr(value, "__self__", None))
+    return f"{'os' if home in {'posix', 'nt'} else home}.{getattr(value, '__qualname__', '')}"
+
+
+def _home(owner: Any) -> str:
+    return str(getattr(owner if isinstance(owner, type) else type(owner), "__module__", ""))
+
+
+def _fact(value: Callable[[], object]) -> str:
+    try:
+        return str(value())
+    except Exception as error:  # noqa: BLE001  a host may not know its user
+        return repr(error)
+
+
+# -- readings of clocks
+
+
+class Readings:
+    """Tells numbers that a clock has shown since this process began."""
+
+    def __init__(self) -> None:
+        now, since = clock.now_ns(), clock.monotonic()
+        age = since - _BEGAN + 1
+        self._time = now / 1e9 - age, now / 1e9 + 1
+        self._since = _BEGAN, since
+
+    def has(self, kind: type, value: Any) -> bool:
+        """Return whether a number is one of them: of seconds, or as a whole number of a smaller unit."""
+        if kind is float:
+            low, high = self._since
+            return self._time[0] <= value <= self._time[1] or (low <= value <= high and _is_fine(value))
+        if kind is not int or value < _LARGE:
+            return False
+        if value > _NANOSECONDS and self._since[0] <= value / 1e9 <= self._since[1]:
+            return bool(value % 1000)
+        return any(self._time[0] - 1 <= value / unit <= self._time[1] for unit in (1, 1e3, 1e6, 1e9))
+
+
+def _is_fine(value: float) -> bool:
+    """Whether nobody would write it: it has more digits than a microsecond."""
+    return value * 1e5 % 1 != 0
+
+
+def _began() -> float:
+    """Return when this process began, by the clock that only goes forward."""
+    try:
+        with open("/proc/self/stat") as stat, open("/proc/uptime") as uptime:
+            ticks = int(stat.read().rpartition(")")[2].split()[19])
+            age = float(uptime.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        age = _UNKNOWN_AGE_S
+    return clock.monotonic() - age
+
+
+_LARGE: Final = 10**9
+_NANOSECONDS: Final = 10**10
+_UNKNOWN_AGE_S: Final = 10.0
+_BEGAN: Final = _began()

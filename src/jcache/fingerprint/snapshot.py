@@ -1,0 +1,72 @@
+"""What a walk saw of values that may change, so that a later walk can tell growth from other changes.
+
+A function that is traced or built may fill a memo, append to a log or count its calls. That is no reason not to store
+its result. So the later walk sees a container that only grew, and an integer that became another one, as they were.
+A container that the caller gave is another thing: the caller may look for what was added.
+"""
+
+# ruff: noqa: ANN401 - programs hold anything
+
+import collections
+from typing import Any, Final
+
+GROWING: Final = frozenset(
+    {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
+)
+Place = tuple[object, str]
+"""Where a value is: the address of what holds it, or a module's name, and its name there."""
+
+
+class Snapshot:
+    """Shallow copies of containers, and the values at places that may change."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, Any] = {}
+        self._values: dict[Place, Any] = {}
+        self._alive: list[object] = []
+
+    def hold(self, alive: list[object]) -> None:
+        """Keep objects, so that no address is used twice."""
+        self._alive = alive
+
+    def clear(self) -> None:
+        """Let go of all values."""
+        self._copies, self._values, self._alive = {}, {}, []
+
+    def add(self, container: Any) -> None:
+        """Copy a container of a type in `GROWING`."""
+        self._copies[id(container)] = container.copy()
+
+    def add_value(self, place: Place, value: Any) -> None:
+        """Note a value."""
+        self._values[place] = value
+
+    def as_it_was(self, container: Any) -> Any:
+        """Return the copy of a container that has only grown since, else the container itself."""
+        copy = self._copies.get(id(container))
+        return copy if copy is not None and _has_grown(copy, container) else container
+
+    def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
+        """Return the value that was at a place, if it and the present one are integers or may be of any type."""
+        before = self._values.get(place, value)
+        return before if of_any_type or _are_numbers(before, value) else value
+
+
+def _has_grown(before: Any, now: Any) -> bool:
+    """Return whether all items that were in a container are still there, in their places."""
+    if type(before) is not type(now) or len(before) > len(now):
+        return False
+    if isinstance(before, dict):
+        missing = object()
+        return all(_is_same(value, now.get(key, missing)) for key, value in before.items())
+    if isinstance(before, set):
+        return bool(before <= now)
+    return all(_is_same(one, other) for one, other in zip(before, now, strict=False))
+
+
+def _is_same(before: Any, now: Any) -> bool:
+    return before is now or _are_numbers(before, now)
+
+
+def _are_numbers(before: Any, now: Any) -> bool:
+    return type(before) is int and type(now) is int

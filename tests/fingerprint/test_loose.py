@@ -1,0 +1,177 @@
+"""Attributes that no code names, and readings of clocks: they are no part of a key, and their digests are told."""
+
+import datetime
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.fingerprint import Fingerprint, fingerprint
+from tests.helpers.fingerprints import imported
+
+CLASS = """
+import copy, operator
+class Base:
+    def scaled(self): return self.rate * 2
+class Trainer(Base):
+    {slots}
+    def __init__(self):
+        self.rate, self.run_id, self.depth = 1.0, 'a', 3
+    def step(self, x): return self.scaled() * x
+trainer = Trainer()
+NAME, n = 'run_id', ''
+def helper(model): return model.depth
+def build(x=1):
+    {body}
+"""
+STEP = "return trainer.step(x)"
+
+
+def model_of(directory: Path, body: str = STEP, slots: str = "pass") -> Any:
+    source = CLASS.format(body=body, slots=slots)
+    with imported(directory, source) as model:
+        return model
+
+
+def of(model: Any) -> Fingerprint:
+    return fingerprint(model.build, (1,))
+
+
+@pytest.mark.parametrize("slots", ["pass", "__slots__ = ('rate', 'run_id', 'depth')"])
+def test_an_attribute_that_no_code_names_is_no_part_of_the_key(slots: str, tmp_path: Path) -> None:
+    """Its digest is told, which another value changes."""
+    model = model_of(tmp_path, slots=slots)
+    before = of(model)
+    assert set(before.loose) == {"attribute run_id of Trainer", "attribute depth of Trainer"}
+    model.trainer.run_id = "b"
+    after = of(model)
+    assert after.hash == before.hash
+    assert {label for label in before.loose if before.loose[label] != after.loose[label]} == {
+        "attribute run_id of Trainer"
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return trainer.run_id",
+        "return getattr(trainer, 'run_id')",
+        "return getattr(trainer, 'run_id', None)",
+        "return operator.attrgetter('run_id')(trainer)",
+        "return getattr(trainer, NAME)",
+        "return getattr(trainer, f'run{n}_id')",
+        "return getattr(trainer, 'run' + '_' * len(n) + '_id')",
+        "return getattr(*(trainer, NAME))",
+        "return eval('trainer.run_id')",
+        "return vars(trainer)",
+        "return trainer.__dict__",
+        "return copy.copy(trainer)",
+        "return [x for x in (lambda t: t.run_id)(trainer)]",
+        "match trainer:\n        case Trainer(run_id=r): return r",
+    ],
+)
+def test_an_attribute_that_code_names_or_may_name_counts(body: str, tmp_path: Path) -> None:
+    """As a name, as a text, or where any attribute can be reached."""
+    model = model_of(tmp_path, body)
+    before = of(model).hash
+    model.trainer.run_id = "b"
+    assert of(model).hash != before
+
+
+def test_an_attribute_that_code_names_which_only_a_value_leads_to_counts(tmp_path: Path) -> None:
+    """The names are collected from all code that is reached, whatever leads to it."""
+    model = model_of(tmp_path, "return [each.get(trainer) for each in TABLE]")
+    with imported(
+        tmp_path / "more", "def get(t): return t.run_id\nclass Getter:\n  def get(self, t): return get(t)"
+    ) as m:
+        model.TABLE = [m.Getter()]
+        before = of(model)
+        assert "attribute run_id of Trainer" not in before.loose
+        model.trainer.run_id = "b"
+        assert of(model).hash != before.hash
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass C:\n  n: int = 1",
+        "class C:\n  n = 1\n  def __getattr__(self, name): return 1",
+        "import argparse\nclass C(argparse.Namespace): pass",
+    ],
+)
+def test_all_attributes_of_some_classes_count(source: str, tmp_path: Path) -> None:
+    """Frozen dataclasses, classes that give any attribute, and those that a library's class may read."""
+    with imported(tmp_path, f"{source}\nc = C()\ndef build(x=1): return c") as model:
+        before = of(model).hash
+        vars(model.c)["n"] = 2
+        assert of(model).hash != before
+
+
+def test_all_attributes_of_an_argument_count() -> None:
+    """A caller gives it for what it is; of a method's own object those count that code names."""
+
+    class Settings:
+        rate, name = 1.0, "a"
+
+        def step(self, x: float) -> float:
+            return x * self.rate
+
+    def build(settings: Settings) -> None: ...
+
+    keys, methods = set(), set()
+    for name in ("a", "b"):
+        settings = Settings()
+        settings.name = name
+        keys.add(fingerprint(build, (settings,)).hash)
+        methods.add(fingerprint(settings.step, (1.0,)).hash)
+    assert len(keys) == 2 and len(methods) == 1
+
+
+def test_what_an_attribute_that_does_not_count_holds_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    """Be it an iterator, a lock or anything that raises when it is looked at."""
+
+    class Broken:
+        def __reduce_ex__(self, version: object) -> str:
+            raise ZeroDivisionError
+
+    model = model_of(tmp_path)
+    before = of(model).hash
+    for value in (iter([1]), threading.Lock(), Broken(), lambda: 1, [1] * 20_000, Path("a")):
+        model.trainer.run_id = value
+        made = of(model)
+        assert made.hash == before and made.loose["attribute run_id of Trainer"]
+
+
+READINGS: list[Callable[[], object]] = [
+    time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic, lambda: int(time.time()),
+    datetime.datetime.now, lambda: datetime.datetime.now(datetime.UTC), uuid.uuid4, uuid.uuid1,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("read", READINGS)
+def test_a_reading_of_a_clock_is_no_part_of_the_key(read: Callable[[], object], tmp_path: Path) -> None:
+    """Nor is what was drawn at random, wherever it is kept; its label tells where."""
+    source = "START = None\nTABLE = {}\ndef build(x=1): return START, TABLE, x"
+    with imported(tmp_path, source) as model:
+        keys, told = set(), set()
+        for _ in range(3):
+            vars(model)["START"] = read()
+            model.TABLE["begun"] = read()
+            made = of(model)
+            keys.add(made.hash)
+            assert set(made.loose) == {"global START", "global TABLE"}
+            told.add(made.loose["global START"])
+            time.sleep(0.001 if read() != read() else 1.1)
+        assert len(keys) == 1 and len(told) > 1
+
+
+@pytest.mark.parametrize("value", [1.0, 0.1, 300.0, 1e9, 2**31, 10**10, 1_600_000_000, uuid.UUID(int=5)])
+def test_a_number_that_somebody_wrote_is_a_part_of_the_key(value: object, tmp_path: Path) -> None:
+    """A clock of this process has not shown it."""
+    with imported(tmp_path, "N = None\ndef build(x=1): return N") as model:
+        vars(model)["N"] = value
+        assert of(model).loose == {}

@@ -1,0 +1,116 @@
+"""What a function does to the values that it reaches: growth and counting are no change of its key, all else is."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jcache.fingerprint import changed_meanwhile, fingerprint
+from tests.helpers.fingerprints import imported
+
+HEAD = """
+from collections import Counter, OrderedDict, defaultdict, deque
+from types import SimpleNamespace
+n, log, seen, by, first, many, space = 0, [], set(), {'f': 0}, [0], Counter(), SimpleNamespace(n=0)
+text, rate, queue, groups, order, last = '', 1.0, deque(), defaultdict(list), OrderedDict(), deque([0], maxlen=1)
+class Runs:
+    n = 0
+class Counted:
+    def __init__(self):
+        self.n, self.log, self.word = 0, [], 'a'
+run = Counted()
+def decorated(): ...
+decorated.n = 0
+def make():
+    n, log, word = 0, [], 'a'
+    def counted():
+        nonlocal n
+        n += 1
+        log.append(1)
+    def said():
+        nonlocal word
+        word += 'a'
+    return counted, said
+counted, said = make()
+"""
+TOLERATED = {
+    "a number": "global n\n    n += 1",
+    "a number that is returned": "global n\n    n += 1\n    return n",
+    "a list": "log.append(x)",
+    "a list in a dict": "groups['a'].append(x)\n    groups['a'].append(x)",
+    "a set": "seen.add(1)",
+    "a deque": "queue.append(1)",
+    "a memo": "by[x] = x * 2",
+    "an ordered memo": "order[x] = x * 2",
+    "an item that counts": "by['f'] += 1",
+    "an item of a list that counts": "first[0] += 2",
+    "a counter": "many['f'] += 1",
+    "an attribute of a class": "Runs.n += 1",
+    "an attribute of an object": "run.n += 1",
+    "a list of an object": "run.log.append(x)",
+    "an attribute of a namespace": "space.n += 1",
+    "an attribute of a function": "decorated.n += 1",
+    "variables of a function around it": "counted()",
+}
+CHANGES = {
+    "a text": "global text\n    text += 'f'",
+    "a number of another type": "global rate\n    rate += 1",
+    "an item that is replaced": "by['f'] = 'a'",
+    "an item that is gone": "del by['f']",
+    "a list that is rebound": "global log\n    log = [x]",
+    "the front of a list": "first.insert(0, 'a')",
+    "a deque that forgets": "last.append(1.5)",
+    "an attribute of an object": "run.word = run.word + 'b'",
+    "a new attribute of an object": "run.more = 'b'\n    return run.more",
+    "a variable of a function around it": "said()",
+}
+
+
+def the(body: str, directory: Path) -> Callable[[int], object]:
+    with imported(directory, f"{HEAD}def f(x):\n    {body}\n    return x\n") as model:
+        function: Callable[[int], object] = model.f
+        return function
+
+
+def changes(function: Callable[[int], object]) -> list[str]:
+    """Return what a call changes of that which the key of the call was made of."""
+    before = fingerprint(function, (1,))
+    function(1)
+    return changed_meanwhile(before, function, (1,), {})
+
+
+@pytest.mark.parametrize("body", TOLERATED.values(), ids=TOLERATED)
+def test_growth_and_counting_are_no_change(body: str, tmp_path: Path) -> None:
+    """A result is stored though its function fills a memo, writes a log or counts its calls."""
+    assert changes(the(body, tmp_path)) == []
+
+
+@pytest.mark.parametrize("body", CHANGES.values(), ids=CHANGES)
+def test_any_other_change_is_told(body: str, tmp_path: Path) -> None:
+    """A result is not stored where its function changes a value that its key was made of."""
+    assert len(changes(the(body, tmp_path))) == 1
+
+
+def test_what_has_grown_is_part_of_the_next_key(tmp_path: Path) -> None:
+    """The key of a call is made of what is there when it begins."""
+    function = the("log.append(x)", tmp_path)
+    before = fingerprint(function, (1,))
+    function(1)
+    assert fingerprint(function, (1,)).hash != before.hash
+
+
+def test_an_argument_may_not_grow_and_a_default_may() -> None:
+    """The caller may look for what was added to a container that it gave, and nobody does so in a default."""
+
+    def f(given: list[list[int]], kept: list[int] = []) -> None:  # noqa: B006
+        given[0].append(1)
+
+    def g(kept: list[int] = []) -> None:  # noqa: B006
+        kept.append(2)
+
+    given: list[list[int]] = [[]]
+    before, other = fingerprint(f, (given,)), fingerprint(g)
+    f(given)
+    g()
+    assert len(changed_meanwhile(before, f, (given,), {})) == 1
+    assert changed_meanwhile(other, g, (), {}) == []
