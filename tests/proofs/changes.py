@@ -245,17 +245,18 @@ def main() -> None:
     pairs = runnable(cases(sys.argv[1:]))
     for _ in range(2):
         with_jax.run(["-c", "pass"], environment=environment())  # starts a server, which threads may not do at once
+    counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="jcache-changes-") as place, ThreadPoolExecutor(2) as pool:
         run = [pool.submit(tried, case, kind, Path(place, f"{case.name}-{kind}")) for case, kind in pairs]
-        found = [each.result() for each in run]
-    counts: Counter[str] = Counter()
-    for (case, _), each in zip(pairs, found, strict=True):
-        what = "error" if each.error else "stale" if each.stale else "right"
-        counts[what] += 1
-        counts["served at the second start"] += each.served
-        told = each.error.strip()[-400:] or each.stale.strip() or ("" if each.served else each.reason)
-        print(f"{what:6} {'warm' if each.served else 'cold'} {each.kind:6} {case.category}/{each.name}  {told}")
-    print(f"{len(found)} in all: {dict(counts)}")
+        for (case, _), future in zip(pairs, run, strict=True):
+            each = future.result()
+            what = "error" if each.error else "stale" if each.stale else "right"
+            counts[what] += 1
+            counts["served at the second start"] += each.served
+            told = each.error.strip()[-400:] or each.stale.strip() or ("" if each.served else each.reason)
+            served = "warm" if each.served else "cold"
+            print(f"{what:6} {served} {each.kind:6} {case.category}/{each.name}  {told}", flush=True)
+    print(f"{len(pairs)} in all: {dict(counts)}")
 
 
 if __name__ == "__main__":

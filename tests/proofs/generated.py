@@ -22,7 +22,7 @@ from tests.proofs.changes import CHANGE, PACKAGES, RTLIB, write
 from tests.proofs.generated_steps import STEPS, Step
 
 SORTS: Final = ("source", "source", "module", "library", "file", "environment", "arguments")
-BATCH: Final = 12
+BATCH: Final = 20
 UNCHANGED: Final = 0.2  # of the programs of a batch in its changed state
 MAIN: Final = """import importlib, json, sys
 import jax, numpy as np

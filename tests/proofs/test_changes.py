@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tests.proofs.changes import Case, cases, runnable, tried
+from tests.proofs.changes import DATA, Case, cases, runnable, tried
 
 pytestmark = pytest.mark.jax
 SAMPLE = 40
@@ -27,6 +27,7 @@ def test_the_cases_are_as_many_as_were_promised() -> None:
     """There are over 120 cases of different names, in eight categories; each changes something, or chance does."""
     named = cases()
     assert len({case.name for case in named}) == len(named) > 120
+    assert len(named) == sum(path.read_text().count("\n**") for path in DATA.glob("*.md"))
     assert len({case.category for case in named}) == 8
     assert all(is_changed(case) for case in named)
 
