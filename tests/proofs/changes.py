@@ -3,10 +3,10 @@
     python -m tests.proofs.changes                 every case, in a table
     python -m tests.proofs.changes NAME…           those whose names contain one of these words
 
-The cases stand in `tests/data/changes/*.md`, each as a name, options and a program. `{{before||after}}` is what
-changes, `--- name` begins another file of the program. `entry` is `jcache.jit` or `jcache.graph`, or `jax.jit` or
-nothing for the answer that is right; `show(f, ...)` prints what `f(...)` returns. What lies below `site-packages` is
-installed as a distribution, as `rtlib` always is.
+The cases stand in `tests/data/changes/*.md`, each as a name, options and a program (as text, which no formatter
+changes). `{{before||after}}` is what changes, `--- name` begins another file of the program. `entry` is `jcache.jit` or
+`jcache.graph`, or `jax.jit` or nothing for the answer that is right; `show(f, ...)` prints what `f(...)` returns. What
+lies below `site-packages` is installed as a distribution, as `rtlib` always is.
 
 Options: `kinds` (of entry), and pairs of `cwd`, `env`, `argv` and `host`, before and after; `chance`: the answer is
 another one at each start; `same`: the change has no effect but on what is stored.
@@ -36,7 +36,7 @@ DATA: Final = Path(__file__).parents[1] / "data" / "changes"
 RTLIB: Final = Path(__file__).parents[1] / "programs" / "rtlib" / "__init__.py"
 KINDS: Final = ("jit", "graph")
 ENTRIES: Final = {("jit", True): "jcache.jit", ("graph", True): "jcache.graph", ("jit", False): "jax.jit"}
-CASE: Final = re.compile(r"^\*\*(\w+)\*\*(?: · (\{[^\n]*\}))?\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CASE: Final = re.compile(r"^\*\*(\w+)\*\*(?: · (\{[^\n]*\}))?\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHANGE: Final = re.compile(r"\{\{(.*?)\|\|(.*?)\}\}", re.DOTALL)
 FILE: Final = re.compile(r"^--- (\S+)\n", re.MULTILINE)
 PACKAGES: Final = "site-packages/"
@@ -124,9 +124,9 @@ class Outcome(NamedTuple):
     error: str = ""
 
 
-def cases(words: Sequence[str] = ()) -> list[Case]:
-    """Return the cases whose names contain one of some words, all without words."""
-    found = [case for path in sorted(DATA.glob("*.md")) for case in read(path.read_text(), path.stem)]
+def cases(words: Sequence[str] = (), data: Path = DATA) -> list[Case]:
+    """Return the cases of a directory whose names contain one of some words, all without words."""
+    found = [case for path in sorted(data.glob("*.md")) for case in read(path.read_text(), path.stem)]
     return [case for case in found if not words or any(word in case.name for word in words)]
 
 

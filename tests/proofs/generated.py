@@ -1,15 +1,16 @@
 """Random programs, each with one random mutation, and processes that run many of them at once.
 
-A program is a module with a function of some steps (`tests/proofs/generated_steps.py`), its files, variables and
-arguments. Each step has places that can change, `{{before||after}}` as in `tests/proofs/changes.py`; one of all is the
-mutation of the program. What changes in a batch of programs is of one sort (their source, a module of theirs, a
-library, a file, the environment, the arguments), since each sort is noticed in a way of its own.
+A program is a module with a function of some steps (`tests/proofs/generated_steps.py`), in one of the forms of
+`tests/proofs/generated_forms.py`, with its files, variables and arguments. Each step has places that can change,
+`{{before||after}}` as in `tests/proofs/changes.py`; one of all is the mutation of the program. What changes in a batch
+of programs is of one sort (their source, a module of theirs, a library, a file, the environment, the arguments), since
+each sort is noticed in a way of its own.
 """
 
 import json
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,6 +20,7 @@ from tests.helpers.installations import Site
 from tests.helpers.interpreters import with_jax
 from tests.helpers.jax_programs import environment
 from tests.proofs.changes import CHANGE, PACKAGES, RTLIB, write
+from tests.proofs.generated_forms import FORMS
 from tests.proofs.generated_steps import STEPS, Step
 
 SORTS: Final = ("source", "source", "module", "library", "file", "environment", "arguments")
@@ -143,80 +145,6 @@ def _module(chance: random.Random, name: str, steps: list[Step]) -> str:
     margin = "    " * (len(contexts) + 1)
     call += "".join(f"{margin}{line}\n" for line in form.call.splitlines())
     return MODULE.format(setup="\n".join(step.setup for step in steps), function=function, call=call)
-
-
-# -- the forms of functions and of calls
-
-
-class Form(NamedTuple):
-    """A way to write and to call a function.
-
-    Attributes:
-        head: what stands before its body.
-        result: the expression that it returns.
-        call: how it is called by `entry`.
-        indent: of its body.
-    """
-
-    head: str
-    result: str
-    call: str
-    indent: str = "    "
-
-
-ARRAY: Final = "np.arange(4, dtype=np.float32)"
-
-
-def _plain(chance: random.Random, name: str) -> Form:
-    donated = chance.choice(["", "", ", donate_argnums=0", ", keep_unused=True", ", inline=True"])
-    return Form(f"def f_{name}(x):\n", "x", f"return entry(f_{name}{donated})(jnp.asarray({ARRAY}))")
-
-
-def _keywords(chance: random.Random, name: str) -> Form:
-    given = [f"x={ARRAY}", "y=np.float32({{2.0||3.0}})", "z=np.float32(5.0)"]
-    chance.shuffle(given)
-    left_out = [each for each in given if not each.startswith("z=") or chance.random() < 0.5]
-    head = f"def f_{name}(x, y=1.0, *, z={{{{7.0||8.0}}}}):\n"
-    return Form(head, "(x * y, {'z': x + z})", f"return entry(f_{name})({', '.join(left_out)})")
-
-
-def _static(chance: random.Random, name: str) -> Form:
-    static = chance.choice(["static_argnames='mode'", "static_argnums=1", "static_argnames=('mode',)"])
-    body = "x * 2 if mode == 'double' else x * 3"
-    call = f"return entry(f_{name}, {static})({ARRAY}, {chance.choice(['', 'mode='])}'{{{{double||triple}}}}')"
-    return Form(f"def f_{name}(x, mode):\n", body, call.replace("mode='", "mode='" if "names" in static else "'"))
-
-
-def _trees(chance: random.Random, name: str) -> Form:
-    tree = chance.choice(["{{('a', 'b')||('b', 'a')}}", "{{'ab'||'ba'}}"])
-    call = f"return entry(f_{name})(dict(zip({tree}, ({ARRAY}, np.ones(4, np.float32)))))"
-    return Form(f"def f_{name}(tree):\n    x = tree['a'] - 2 * tree['b']\n", "[x, (tree['b'], None)]", call)
-
-
-def _method(chance: random.Random, name: str) -> Form:
-    head = f"class Model_{name}:\n    def __init__(self, k):\n        self.k = k\n    def act(self, x):\n"
-    call = f"return entry(Model_{name}({{{{2.0||3.0}}}}).act)({ARRAY})"
-    return Form(head, "x * self.k", call, " " * 8)
-
-
-def _partial(chance: random.Random, name: str) -> Form:
-    call = f"return entry(functools.partial(f_{name}, {{{{2.0||3.0}}}}))({ARRAY})"
-    return Form(f"def f_{name}(k, x):\n", "x * k", call)
-
-
-def _twice(chance: random.Random, name: str) -> Form:
-    call = f"made = entry(f_{name})\nreturn made({ARRAY}), made({ARRAY}[:{{{{3||2}}}}])"
-    return Form(f"def f_{name}(x):\n", "x", call)
-
-
-def _nested(chance: random.Random, name: str) -> Form:
-    head = f"def make_{name}(k):\n    def f_{name}(x):\n"
-    return Form(head, "x * k\n    return f_" + name, f"return entry(make_{name}({{{{2.0||3.0}}}}))({ARRAY})", " " * 8)
-
-
-FORMS: Final[tuple[Callable[[random.Random, str], Form], ...]] = (
-    _plain, _plain, _keywords, _static, _trees, _method, _partial, _twice, _nested,
-)  # fmt: skip
 
 
 # -- processes
