@@ -9,7 +9,7 @@ changes). `{{before||after}}` is what changes, `--- name` begins another file of
 lies below `site-packages` is installed as a distribution, as `rtlib` always is.
 
 Options: `kinds` (of entry), and pairs of `cwd`, `env`, `argv` and `host`, before and after; `chance`: the answer is
-another one at each start; `same`: the change has no effect but on what is stored.
+another one at each start, so that nothing may be served; `same`: the change has no effect but on what is stored.
 """
 
 import ast
@@ -218,7 +218,8 @@ def tried(case: Case, kind: str, place: Path) -> Outcome:
     if error := right.error or cold.error or warm.error or changed.error:
         return outcome._replace(error=f"{'without caches: ' if right.error else ''}{error}")
     if case.options.get("chance"):
-        return outcome._replace(stale=warm.printed if warm.printed == cold.printed else "")
+        served = [each.printed for each in (warm, changed) if each.is_served]
+        return outcome._replace(stale=served[0] if served else "")
     if cold.printed == right.printed and not case.options.get("same"):
         return outcome._replace(error=f"the change has no effect: {right.printed}")
     if warm.printed != cold.printed:
@@ -232,7 +233,9 @@ def _reason(start: Start) -> str:
 
 def can_name_hosts() -> bool:
     """Return whether a process may have a host name of its own here."""
-    return shutil.which("unshare") is not None and not subprocess.run(["unshare", "-u", "true"], check=False).returncode
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run(["unshare", "-u", "hostname", "a"], capture_output=True, check=False).returncode == 0
 
 
 def runnable(named: Sequence[Case]) -> list[tuple[Case, str]]:
