@@ -83,11 +83,13 @@ class Program:
         name: the name of its module.
         texts: its texts, in which all places that can change are marked, by names as in `Mutation`.
         mutation: the place that changes, None if nothing does.
+        may_be_refused: whether it is documented that the function may not be stored.
     """
 
     name: str
     texts: dict[str, str] = field(default_factory=dict)
     mutation: Mutation | None = None
+    may_be_refused: bool = False
 
     def rendered(self, is_changed: bool) -> dict[str, str]:
         """Return the texts before or after the change."""
@@ -123,6 +125,7 @@ def program(chance: random.Random, name: str, sort: str) -> Program:
     while True:
         steps = [chance.choice(STEPS)(chance, f"{name}_{number}") for number in range(chance.randint(1, 4))]
         made = Program(name, {f"{name}.py": _module(chance, name, steps)})
+        made.may_be_refused = any(step.may_be_refused for step in steps)
         for step in steps:
             made.texts |= step.texts
         places = [

@@ -18,12 +18,14 @@ class Step(NamedTuple):
         setup: what the module has for it.
         texts: further texts of the program, by names as in `generated.Mutation`.
         context: a context manager in which the function is called.
+        may_be_refused: whether it is documented that a function with this step may not be stored.
     """
 
     step: str
     setup: str = ""
     texts: Mapping[str, str] = {}
     context: str = ""
+    may_be_refused: bool = False
 
 
 Maker = Callable[[random.Random, str], Step]
@@ -96,12 +98,35 @@ def file(chance: random.Random, name: str) -> Step:
         return Step(f"x = x * C_{name}['a']", setup, {f"{name}.json": f'{{"a": {changing(chance)}}}'})
     read = chance.choice([
         f"with open({path}) as file: x = x * json.load(file)['a']",
+        f"with open({path}, 'r+') as file: x = x * json.load(file)['a']",
         f"import pathlib\nx = x * json.loads(pathlib.Path({path}).read_text())['a']",
+        f"d = os.open({path}, os.O_RDONLY)\nx = x * json.loads(os.read(d, 99))['a']\nos.close(d)",
+        f"with ThreadPoolExecutor(1) as pool: x = x * pool.submit(read_{name}).result()",
         f"x = x * os.path.getsize({path})",
     ])  # fmt: skip
     before, after = chance.choice([("2.0", "3.5"), ("1", "2.25"), ("7", "15")])
     changed = f"{{{{{before}||{after}}}}}" if "getsize" not in read else "{{1||1.25}}"
-    return Step(read, "", {f"{name}.json": f'{{"a": {changed}}}'})
+    setup = _reader(name) if "ThreadPool" in read else ""
+    return Step(read, setup, {f"{name}.json": f'{{"a": {changed}}}'})
+
+
+def _reader(name: str) -> str:
+    return (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        f"def read_{name}():\n    with open(os.path.join(HERE, '{name}.json')) as file: return json.load(file)['a']"
+    )
+
+
+def cached_file(chance: random.Random, name: str) -> Step:
+    """A file that is read within what is cached in the process, perhaps before the function is called."""
+    is_filled = chance.random() < 0.5
+    setup, texts = _reader(name), {f"{name}.json": f'{{"a": {changing(chance)}}}'}
+    if chance.random() < 0.5:
+        setup += f"\n@jax.jit\ndef h_{name}(x): return x * read_{name}()"
+        filled_before = f"\nh_{name}(jnp.arange(4, dtype=jnp.float32))"
+        return Step(f"x = h_{name}(x)", setup + filled_before * is_filled, texts, "", is_filled)
+    setup += f"\nread_{name} = functools.cache(read_{name})" + f"\nread_{name}()" * is_filled
+    return Step(f"x = x * read_{name}()", setup, texts, "", is_filled)
 
 
 def variable(chance: random.Random, name: str) -> Step:
@@ -138,5 +163,5 @@ def context(chance: random.Random, name: str) -> Step:
 
 
 STEPS: Final[tuple[Maker, ...]] = (
-    *[plain] * 10, module, module, registering, library, file, file, variable, variable, argument, context,
+    *[plain] * 10, module, module, registering, library, file, file, cached_file, variable, variable, argument, context,
 )  # fmt: skip
