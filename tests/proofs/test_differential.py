@@ -1,0 +1,74 @@
+"""Random programs and random changes of them: `jcache.jit` and `jcache.graph` against `jax.jit` and plain Python."""
+
+import random
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.proofs.generated import BATCH, SORTS, Batch, Program
+
+pytestmark = pytest.mark.jax
+NOT_SERVED = "not served again"
+RIGHT = {"jit": "jax.jit", "graph": "plain Python"}
+
+
+def test_no_answer_is_stale_and_no_program_is_refused(tmp_path: Path, chance: random.Random, full: bool) -> None:
+    """Of random programs none has a stale answer, neither when it starts again nor when something has changed; each
+    is served when it starts again in a world that is as it was, unless it is documented that it may not be.
+    """
+    wrong: list[str] = []
+    for number in range((20_000 if full else 200) // BATCH):
+        batch = Batch(chance, SORTS[number % len(SORTS)], tmp_path / str(number))
+        wrong += failures(batch, returns=full)
+        shutil.rmtree(tmp_path / str(number))
+    wrong.sort(key=lambda each: NOT_SERVED in each)
+    refused = sum(NOT_SERVED in each for each in wrong)
+    assert not wrong, "\n\n".join([f"{len(wrong) - refused} wrong answers, {refused} not served", *wrong])
+
+
+def failures(batch: Batch, *, returns: bool = False) -> Iterator[str]:
+    """Run a batch cold, again and changed, and yield each failure with its program.
+
+    Args:
+        batch: the programs.
+        returns: whether they run as before the change once more.
+    """
+    cold, warm, changed = batch.run(False), batch.run(False, compared=False), batch.run(True)
+    again = batch.run(False, compared=False) if returns else warm
+    for each in batch.programs:
+        starts = {"cold": (cold, cold), "warm": (warm, cold), "changed": (changed, changed), "again": (again, cold)}
+        for kind, right in RIGHT.items():
+            answers = {
+                name: (told[each.name].answers[kind], wanted[each.name].answers[right])
+                for name, (told, wanted) in starts.items()
+            }
+            refused = warm[each.name].unserved[kind] if not each.may_be_refused else []
+            for failure in [*_stale(answers), *([f"{NOT_SERVED}: {refused}"] if refused else [])]:
+                yield f"{batch.sort} {kind} {failure}\n{each.told()}"
+
+
+def _stale(answers: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for name, (given, wanted) in answers.items():
+        if given != wanted:
+            yield f"{name}: {given} in place of {wanted}"
+
+
+@pytest.mark.smoke
+def test_programs_are_the_same_for_a_seed_and_change_once(tmp_path: Path) -> None:
+    """A seed gives the same programs each time; each is valid Python in both states, which differ in one text."""
+    for sort in dict.fromkeys(SORTS):
+        one, other = (Batch(random.Random(5), sort, tmp_path / f"{sort}{n}").programs for n in range(2))
+        assert one == other
+        for each in one:
+            assert len(_changed(each)) == (each.mutation is not None)
+
+
+def _changed(program: Program) -> list[str]:
+    before, after = program.rendered(False), program.rendered(True)
+    for name in before:
+        if name.endswith(".py"):
+            compile(before[name], name, "exec")
+            compile(after[name], name, "exec")
+    return [name for name in before if before[name] != after[name]]
