@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import functools
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import clock
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
-from jcache.jax_internals import avals, compile_hook, meshes, preload, stablehlo, tracing
+from jcache.jax_internals import avals, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.gc_pause import collector
 from jcache.runs import observers
@@ -98,9 +99,12 @@ class Resolver:
         """Has JAX trace anew what it has traced in this process."""
         import jax
 
-        @functools.wraps(self.function)
+        function, ours = self.function, weakref.ref(self)  # a cycle would keep what the function holds until collected
+
+        @functools.wraps(function)
         def resolve(*args: Any, **kwargs: Any) -> Any:
-            return self._resolve(args, kwargs)
+            resolver = ours()
+            return function(*args, **kwargs) if resolver is None else resolver._resolve(args, kwargs)
 
         resolve.__name__ = _plain_name(self.function)
         old = OLD_OPTIONS.intersection(self.options)  # of which JAX has warned already
@@ -208,18 +212,6 @@ class Resolver:
             CannotReplay: JAX would take the results apart in another way than those of the function itself.
         """
         wanted, trace = looked.asked, kept.trace
-        try:
-            structure = structures.decode(trace.structure, wanted.likes)
-            results = avals.abstract(trace.results, wanted.leaves)
-            operands = [wanted.leaves[i] for i in trace.kept]
-            asking = meshes.constrain_to_mesh(operands, trace.mesh)
-            values = stablehlo.bind_marker(wanted.key, asking, results)
-            values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
-        except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
-            reason = f"its result cannot be made: {error}"
-            self.refuse(reason, wanted.key)
-            return reason
-
         key, shelf, rough = wanted.key, looked.shelf, looked.rough  # and not what JAX traces: these are kept
 
         def replay(seconds: float | None = None, ahead: preload.Preload | None = None) -> Replay:
@@ -230,13 +222,23 @@ class Resolver:
             pending_call.begin(call, call.replay)
             return call.replay
 
+        try:
+            structure = structures.decode(trace.structure, wanted.likes)
+            results = avals.abstract(trace.results, wanted.leaves)
+            operands = [wanted.leaves[i] for i in trace.kept]
+            asking = meshes.constrain_to_mesh(operands, trace.mesh)
+            values = stablehlo.bind_marker(wanted.key, asking, results, replay)
+            values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
+        except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
+            reason = f"its result cannot be made: {error}"
+            self.refuse(reason, wanted.key)
+            return reason
         seconds, cpu_seconds = clock.monotonic() - started[0], clock.thread_cpu() - started[1]
         begun = 0.0 if looked.ahead is None else looked.ahead.seconds
         replay(seconds - begun, looked.ahead)
         made = unflattened(structure, values)
         if not isinstance(made, Remade):  # the marker is in the program that JAX traces: this one is given up
             raise CannotReplay(made)
-        compile_hook.remember(key, replay)
         return (made.value,)
 
     def _trace(self, looked: _Looked, traced: Traced, arguments: Given) -> Any:
