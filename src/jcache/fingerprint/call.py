@@ -11,6 +11,7 @@ from jcache.errors import GraphKeyError
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.bytecode import nested
+from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import changes
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.walk import Walk
@@ -31,6 +32,7 @@ class Fingerprint:
         functions: the code objects of the functions that were walked through.
         for_trace: whether it is of a trace.
         counts: whether code counts in it that it has run.
+        depends_on: whose values went into it.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Fingerprint:
     functions: tuple[CodeType, ...] = field(default=(), repr=False, compare=False)
     for_trace: bool = False
     counts: bool = field(default=False, repr=False, compare=False)
+    depends_on: tuple[Dependency, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def codes(self) -> Mapping[int, CodeType]:
@@ -58,6 +61,7 @@ def fingerprint(
     without: Collection[tuple[int, str]] = (),
     *,
     for_trace: bool = False,
+    depends_on: tuple[Dependency, ...] = (),
 ) -> Fingerprint:
     """The fingerprint of calling `function` with these arguments, which is not done.
 
@@ -67,6 +71,7 @@ def fingerprint(
         kwargs: and by name.
         without: attributes that do not count, by the address of their object and their name.
         for_trace: as `Walk` has it.
+        depends_on: more values that count.
 
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
@@ -77,8 +82,8 @@ def fingerprint(
         home = getattr(call.function, "__globals__", None) or {}
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
         walk = Walk(module, name, without, for_trace=for_trace)
-        parts, hash_ = _walked(call, walk)
-        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, bool(walk.tallies))
+        parts, hash_ = _walked(call, walk, depends_on)
+        return Fingerprint(name, hash_, parts, walk.codes(), for_trace, bool(walk.tallies), depends_on)
     except GraphKeyError:
         raise
     except Exception as error:  # code of the user's runs on the way
@@ -87,7 +92,7 @@ def fingerprint(
         ) from error
 
 
-def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str]:
+def _walked(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> tuple[Mapping[str, str], str]:
     """All that a call depends on, in words, and its hash."""
     if type(call.function) is FunctionType and name_resolution.of_function(call.function) == origins.USER:
         walk.begin(call.function)
@@ -95,6 +100,7 @@ def _walked(call: Call, walk: Walk) -> tuple[Mapping[str, str], str]:
         walk.value("function", call.function)
     for parameter, value in bound(call):
         walk.value(f"argument {parameter}", value)
+    walk.depends_on(depends_on)
     walk.run()
     labels = sorted(walk.parts)
     parts = Frozen((label, walk.parts[label].words) for label in labels)
@@ -119,7 +125,7 @@ def changed_meanwhile(
     """
     try:
         without = {(id(instance), name) for instance, name in kept}
-        now = fingerprint(function, args, kwargs, without, for_trace=then.for_trace)
+        now = fingerprint(function, args, kwargs, without, for_trace=then.for_trace, depends_on=then.depends_on)
     except GraphKeyError as error:
         return [str(error)]
     return [] if now.hash == then.hash else changes(then.parts, now.parts)

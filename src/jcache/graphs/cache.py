@@ -16,10 +16,12 @@ import os
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from jcache import clock
 from jcache.errors import GraphKeyError, InvalidValue
+from jcache.fingerprint import digest_of
+from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency, parse_depends_on
 from jcache.graphs.file_codec import FileCodec
 from jcache.graphs.graph_store import Call, Found, Shelf, name_of_function
 from jcache.graphs.roots import Places
@@ -36,6 +38,7 @@ from jcache.units import parse_bound
 if TYPE_CHECKING:
     from jcache.store.removal import Removed
 
+DependsOn: TypeAlias = Callable[[], Any] | Iterable[Callable[[], Any]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -59,6 +62,8 @@ class GraphCache:
         codec: how graphs become bytes; arrays and plain values unless given.
         max_size: bound of the root's graphs together, such as ``"20GiB"`` or a number of bytes; None for no bound.
         read_only: more roots, which are looked into in this order where `root` has no graph, and never written.
+        depends_on: a function without parameters, or several; what they return when a graph is looked up counts as if
+            it were an argument. So jcache learns of what it cannot see, such as a table in a database.
 
     Raises:
         InvalidValue: an argument cannot be read.
@@ -71,14 +76,16 @@ class GraphCache:
         codec: FileCodec | None = None,
         max_size: str | int | None = None,
         read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+        depends_on: DependsOn = (),
     ) -> None:
         if codec is not None and not isinstance(codec, FileCodec):
             raise InvalidValue(f"{codec!r} is no codec: give a jcache.FileCodec, or None for arrays and plain values.")
         self._made_of = (
-            None if root is None else path_text(root), codec, parse_bound(max_size), path_texts(read_only)
+            None if root is None else path_text(root), codec, parse_bound(max_size), path_texts(read_only),
+            parse_depends_on(depends_on),
         )  # fmt: skip
-        named, _, max_bytes, others = self._made_of
-        self._shelf = Shelf(Places(named, max_bytes, others), codec)
+        named, _, max_bytes, others, dependencies = self._made_of
+        self._shelf = Shelf(Places(named, max_bytes, others), codec, dependencies)
 
     @property
     def root(self) -> Path | None:
@@ -201,8 +208,11 @@ class GraphCache:
 
     def __cache_key__(self) -> str:
         """Of functions that use it: where graphs are kept does not decide what they are."""
-        codec = self._made_of[1]
-        return "" if codec is None else codec.name
+        codec, dependencies = self._made_of[1], self._made_of[4]
+        values = [digest_of(each.value()) for each in dependencies]
+        if None in values:
+            raise GraphKeyError("what depends_on returns cannot be part of a key.")
+        return "\n".join(["" if codec is None else codec.name, *(value.hex() for value in values if value)])
 
     def __reduce__(self) -> tuple[Callable[..., GraphCache], tuple[object, ...]]:
         return _made, self._made_of
@@ -211,8 +221,15 @@ class GraphCache:
         return f"GraphCache({str(self._made_of[0])!r})" if self._made_of[0] is not None else "GraphCache()"
 
 
-def _made(root: str | None, codec: FileCodec | None, max_bytes: int | None, read_only: tuple[str, ...]) -> GraphCache:
-    return GraphCache(root, codec=codec, max_size=max_bytes, read_only=read_only)
+def _made(
+    root: str | None,
+    codec: FileCodec | None,
+    max_bytes: int | None,
+    read_only: tuple[str, ...],
+    depends_on: tuple[Dependency, ...],
+) -> GraphCache:
+    calls = [each.call for each in depends_on]
+    return GraphCache(root, codec=codec, max_size=max_bytes, read_only=read_only, depends_on=calls)
 
 
 class GraphFunction(Protocol[P, R]):
@@ -251,6 +268,7 @@ def graph(
     codec: FileCodec | None = None,
     max_size: str | int | None = None,
     read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+    depends_on: DependsOn = (),
 ) -> Callable[[Callable[P, R]], GraphFunction[P, R]]: ...
 
 
@@ -262,6 +280,7 @@ def graph(
     codec: FileCodec | None = None,
     max_size: str | int | None = None,
     read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+    depends_on: DependsOn = (),
 ) -> Any:
     """Makes a function keep the graphs that it builds, as a `GraphCache` does; to be used as a decorator.
 
@@ -271,6 +290,7 @@ def graph(
         codec: how graphs become bytes.
         max_size: bound of the root's graphs.
         read_only: more roots to look into.
+        depends_on: functions whose values count.
 
     Returns:
         A function that is called like it, with ``cache``, ``explain(...)`` and ``build(...)``, the function itself.
@@ -290,11 +310,11 @@ def graph(
         >>> print(squares.explain(4, power=3).changes[0])
         power 2 → 3
     """
-    if function is None:
-        return lambda function: _decorated(
-            function, GraphCache(root, codec=codec, max_size=max_size, read_only=read_only)
-        )
-    return _decorated(function, GraphCache(root, codec=codec, max_size=max_size, read_only=read_only))
+
+    def made() -> GraphCache:
+        return GraphCache(root, codec=codec, max_size=max_size, read_only=read_only, depends_on=depends_on)
+
+    return (lambda function: _decorated(function, made())) if function is None else _decorated(function, made())
 
 
 def _decorated(function: Callable[..., Any], cache: GraphCache) -> Any:  # noqa: ANN401
@@ -309,5 +329,6 @@ def _decorated(function: Callable[..., Any], cache: GraphCache) -> Any:  # noqa:
         return cache.explain(function, *args, **kwargs)
 
     attributes: dict[str, object] = {"cache": cache, "build": function, "explain": explained}
+    attributes[ATTRIBUTE] = cache._made_of[4]
     graph_of.__dict__.update(attributes)
     return graph_of

@@ -13,6 +13,7 @@ from jcache import clock
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
 from jcache.findings import Damage, Finding
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
+from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.distributions import loaded
 from jcache.forking import TellInChild
 from jcache.formats import pytrees
@@ -78,12 +79,14 @@ class Shelf:
     Args:
         places: the roots.
         codec: None for arrays and plain values.
+        depends_on: more values that count.
     """
 
-    def __init__(self, places: Places, codec: FileCodec | None) -> None:
+    def __init__(self, places: Places, codec: FileCodec | None, depends_on: tuple[Dependency, ...] = ()) -> None:
         self.places = places
         self.tally = GraphTally()
         self._codec = codec
+        self._depends_on = depends_on
         self._not_kept: set[str] = set()
         self._explained_s = 0.0
         _SHELVES.add(self)
@@ -108,7 +111,7 @@ class Shelf:
         if store is None:
             self.tally.not_stored(_NO_ROOT)
             return None
-        taken = fingerprint(function, args, kwargs)
+        taken = fingerprint(function, args, kwargs, depends_on=self._depends_on)
         return Call(function, args, kwargs, taken, self._key(taken), store)
 
     def _key(self, taken: Fingerprint) -> str:

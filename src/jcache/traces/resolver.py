@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import clock
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
+from jcache.fingerprint.depends_on import Dependency
 from jcache.jax_internals import avals, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.gc_pause import collector
@@ -74,19 +75,28 @@ class Resolver:
         function: which.
         options: of `jax.jit`.
         check: which starts that a trace would serve are traced and compared.
+        depends_on: more values that count.
 
     Attributes:
         function: as given.
         options: as given.
+        depends_on: as given.
         name: of the function.
         statics: its static arguments.
         jitted: what is called in its place; made anew by `forget`.
         refused: why calls were traced, or will be in the next process, by key and as verdicts have the call.
     """
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check = Check.NEVER) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: Mapping[str, Any],
+        check: Check = Check.NEVER,
+        depends_on: tuple[Dependency, ...] = (),
+    ) -> None:
         self.function = function
         self.options = options
+        self.depends_on = depends_on
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
         self.statics = Statics(function, *(options.get(name) for name in _STATIC))
         self.refused: dict[str | None, str] = {}
@@ -121,7 +131,9 @@ class Resolver:
             rough = roughly_called(self._roughly, self.statics, args, kwargs)
             reason = self._slower(rough) or tracing.reason_not_to_replay()
             if reason is None:
-                wanted, shelf = asked(self.function, self.statics, Given(args, dict(kwargs))), shelf_in_use()
+                given = Given(args, dict(kwargs))
+                wanted = asked(self.function, self.statics, given, None, self.depends_on)
+                shelf = shelf_in_use()
                 refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
                 found = shelf.explain(wanted, refused)
                 before = None if found.hit or found.nearest is not None else self.refused.get(rough)
@@ -180,7 +192,7 @@ class Resolver:
                 note = Verdicts(shelf.store.root).likely(rough)
                 ahead = preload.Preload(note) if note else None
                 program = given()
-                wanted = asked(self.function, self.statics, program, traced)
+                wanted = asked(self.function, self.statics, program, traced, self.depends_on)
                 if not tracing.are_tracers(wanted.leaves):
                     return None  # where jit is disabled
                 key = wanted.key
