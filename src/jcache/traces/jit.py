@@ -114,7 +114,7 @@ class Jitted:
         return size
 
     def __repr__(self) -> str:
-        return f"<jcache.jit of {self._resolver.function!r}>"
+        return repr(self._jitted) if "__wrapped__" in vars(self) else "<PjitFunction>"  # as with `jax.jit`
 
     def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
         """Whether a first call would start warm, and if not, what has changed; nothing is run or written."""
@@ -150,13 +150,11 @@ def _never() -> bool:
 
 def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     """What `jax.jit` makes of it; what JAX warns of old options names the line that calls jcache."""
-    import jax
-
     if not OLD_OPTIONS.intersection(options):
-        return jax.jit(function, **options)
+        return tracing.jit(function, options)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        jitted = jax.jit(function, **options)
+        jitted = tracing.jit(function, options)
     for each in told:
         warn_outside(each.message, each.category)
     return jitted
@@ -190,10 +188,11 @@ def _is_held(function: Callable[..., Any]) -> bool:
 
 
 _of_held: Final[dict[tuple[Any, ...], Resolver]] = {}
+_LATER: Final[Any] = object()
 
 
 def jit(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] = _LATER,
     /,
     *,
     check: Check | str = Check.SAMPLE,
@@ -211,7 +210,7 @@ def jit(
     in effect are traced as ever; so are functions that depend on what has no fingerprint. `Jitted.explain` tells why.
 
     Args:
-        function: which; None to be used as a decorator with arguments.
+        function: which; left out where it is used as a decorator with arguments.
         check: which starts that a trace would serve are traced instead, and compared with it: ``"sample"`` every 20th
             of each trace, ``"always"`` all, or ``"never"`` any. Such a start has the side effects of tracing, and runs
             what it has traced. A trace that differs is warned of and goes to quarantine.
@@ -234,6 +233,6 @@ def jit(
         True
     """
     chosen, dependencies = parse_choice(Check, check, "does not say how much is checked"), parse_depends_on(depends_on)
-    if function is None:
+    if function is _LATER:
         return lambda function: Jitted(function, options, chosen, dependencies)
     return Jitted(function, options, chosen, dependencies)

@@ -107,8 +107,6 @@ class Resolver:
 
     def forget(self) -> None:
         """Has JAX trace anew what it has traced in this process."""
-        import jax
-
         function, ours = self.function, weakref.ref(self)  # a cycle would keep what the function holds until collected
 
         @functools.wraps(function)
@@ -119,7 +117,7 @@ class Resolver:
         resolve.__name__ = _plain_name(self.function)
         old = OLD_OPTIONS.intersection(self.options)  # of which JAX has warned already
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning) if old else nullcontext():
-            self.jitted: Any = jax.jit(resolve, **self.options)
+            self.jitted: Any = tracing.jit(resolve, self.options)
 
     def is_settled(self) -> bool:
         """Whether this thread has compiled nothing that is to be settled."""
@@ -328,7 +326,8 @@ class Resolver:
             self.forget()  # what JAX has lowered but not compiled, it compiles later without telling
         if call is None or call.replay is None or not isinstance(error, Exception) or not tracing.is_of_jax(error):
             return False
-        if any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
+        may_have_run = not isinstance(error, CannotReplay)
+        if may_have_run and any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
             return False
         reason = str(error) if isinstance(error, CannotReplay) else f"its program cannot be replayed here: {error!r}"
         self._unserved[call.key] = reason or NO_PROGRAM
