@@ -849,6 +849,54 @@ def np_in_out():
     return show(f((np.ones(2, np.float32), 1, np.float64(2.0))))
 
 
+@case
+def deleted_argument():
+    x = jnp.ones(3)
+    jit(lambda x: x + 11, donate_argnums=0)(x)
+    return [x.is_deleted(), show(jit(lambda x: x + 11)(x))]
+
+
+@case
+def reprs():
+    class Named:
+        def __call__(self, x):
+            return x + 1
+
+        def __repr__(self):
+            return "by its own name"
+
+    class Raising(Named):
+        def __repr__(self):
+            raise ValueError("no repr")
+
+    f, g = jit(Named()), jit(Raising())
+    before = repr(f), show(g(1.0))
+    del f.__wrapped__
+    try:
+        return [before, repr(f), repr(g)]
+    except ValueError as error:
+        return [before, repr(f), str(error)]
+
+
+@case
+def of_none():
+    return str(jit(None))
+
+
+@case
+def without_a_function():
+    return show(jit()(lambda x: x + 1)(1.0))
+
+
+@case
+def in_the_place_of_jax_jit():
+    before, jax.jit = jax.jit, jit
+    try:
+        return [show(jax.jit(lambda x: x * 13)(2.0)), show(jax.jit(static_argnums=1)(lambda x, n: x * n)(2.0, 3))]
+    finally:
+        jax.jit = before
+
+
 def main():
     said = {}
     for name, case in CASES.items():

@@ -11,6 +11,7 @@ from jcache.errors import GraphKeyError
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.bytecode import nested
+from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import changes
 from jcache.fingerprint.loose import loose_digest
 from jcache.fingerprint.parts import total
@@ -35,6 +36,7 @@ class Fingerprint:
         chance: what can be reached that cannot be repeated, in words.
         loose: digests of values that its code can reach only by other ways than their names, by labels.
         snapshot: what `changed_meanwhile` needs.
+        depends_on: whose values went into it.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Fingerprint:
     chance: tuple[str, ...] = ()
     loose: Mapping[str, str] = field(default_factory=dict, compare=False)
     snapshot: Snapshot = field(default_factory=Snapshot, repr=False, compare=False)
+    depends_on: tuple[Dependency, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def codes(self) -> Mapping[int, CodeType]:
@@ -63,6 +66,7 @@ def fingerprint(
     kwargs: Mapping[str, Any] = _NOTHING,
     *,
     for_trace: bool = False,
+    depends_on: tuple[Dependency, ...] = (),
 ) -> Fingerprint:
     """The fingerprint of calling `function` with these arguments, which is not done.
 
@@ -71,11 +75,12 @@ def fingerprint(
         args: its arguments by position.
         kwargs: and by name.
         for_trace: as `Walk` has it.
+        depends_on: more values that count.
 
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
     """
-    return _taken(function, args, kwargs, for_trace=for_trace)
+    return _taken(function, args, kwargs, for_trace=for_trace, depends_on=depends_on)
 
 
 def _taken(
@@ -85,6 +90,7 @@ def _taken(
     *,
     for_trace: bool,
     before: Snapshot | None = None,
+    depends_on: tuple[Dependency, ...] = (),
 ) -> Fingerprint:
     name = name_of(function)
     try:
@@ -92,17 +98,17 @@ def _taken(
         home = getattr(call.function, "__globals__", None) or {}
         module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
         walk = Walk(module, name, for_trace=for_trace, before=before)
-        _walk(call, walk)
+        _walk(call, walk, depends_on)
         while not walk.is_done():
             walk = Walk(module, name, walk.names, for_trace=for_trace, before=before)
-            _walk(call, walk)
+            _walk(call, walk, depends_on)
         walk.snapshot.hold(walk.alive())
         labels = sorted(walk.parts)
         parts = Frozen((label, walk.parts[label].words) for label in labels)
         loose = {} if before else {label: loose_digest(value) for label, value in walk.loose}
         return Fingerprint(
             name, total(walk.parts).hex(), parts, walk.codes(), for_trace, tuple(sorted(walk.chance)),
-            Frozen(sorted(loose.items())), walk.snapshot,
+            Frozen(sorted(loose.items())), walk.snapshot, depends_on,
         )  # fmt: skip
     except GraphKeyError:
         raise
@@ -112,7 +118,7 @@ def _taken(
         ) from error
 
 
-def _walk(call: Call, walk: Walk) -> None:
+def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:
     if type(call.function) is FunctionType and name_resolution.of_function(call.function) == origins.USER:
         walk.begin(call.function)
     else:
@@ -120,6 +126,7 @@ def _walk(call: Call, walk: Walk) -> None:
     walk.given = frozenset(id(each) for each in (*call.args, *call.kwargs.values()) if type(each) in GROWING)
     for parameter, value in bound(call):
         walk.value(f"argument {parameter}", value)
+    walk.depends_on(depends_on)
     walk.run()
 
 
@@ -142,7 +149,9 @@ def changed_meanwhile(
         kept: of no effect any more.
     """
     try:
-        now = _taken(function, args, kwargs, for_trace=then.for_trace, before=then.snapshot)
+        now = _taken(
+            function, args, kwargs, for_trace=then.for_trace, before=then.snapshot, depends_on=then.depends_on
+        )
     except GraphKeyError as error:
         return [str(error)]
     finally:

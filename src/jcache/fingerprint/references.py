@@ -4,11 +4,13 @@
 
 import sys
 from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.fingerprint import name_resolution, origins, registrations
-from jcache.fingerprint.encoding import tagged
+from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
+from jcache.fingerprint.encoding import tagged, text
 from jcache.fingerprint.parts import Parts
 
 _HEAP_TYPE: Final = 1 << 9
@@ -44,7 +46,7 @@ class References(Parts):
             self.meet(function)
         if origin == origins.OURS:
             wrapped = vars(function).get("__wrapped__")
-            return named_by("jcache") if wrapped is None else self.encode(wrapped)
+            return named_by("jcache") if wrapped is None else self.encode(wrapped) + self._said(vars(function))
         if origins.is_installed(origin):
             self.library()
         if origin != origins.USER and origins.is_findable(function):
@@ -136,8 +138,18 @@ class References(Parts):
     def _ours(self, value: Any) -> bytes | None:
         if origins.of_module_named(type(value).__module__) != origins.OURS:
             return None
-        wrapped = name_resolution.vars_of(value).get("__wrapped__")
-        return named_by("jcache") if wrapped is None else self.encode(wrapped) + b"".join(self.beside(value))
+        known = name_resolution.vars_of(value)
+        if (wrapped := known.get("__wrapped__")) is None:
+            return named_by("jcache")
+        return self.encode(wrapped) + b"".join(self.beside(value)) + self._said(known)
+
+    def _said(self, attributes: Mapping[str, Any]) -> bytes:
+        """What the program says that something jcache has made depends on."""
+        return self.depends_on(attributes.get(ATTRIBUTE, ()))
+
+    def depends_on(self, dependencies: Iterable[Dependency]) -> bytes:
+        """Makes a part of the value of each dependency."""
+        return b"".join([self.value(f"depends_on {each.name}", each.value()) for each in dependencies])
 
 
 def named_by(path: str) -> bytes:

@@ -16,10 +16,12 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from jcache import clock
 from jcache.errors import GraphKeyError, InvalidValue
+from jcache.fingerprint import digest_of
+from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency, parse_depends_on
 from jcache.graphs.file_codec import FileCodec
 from jcache.graphs.graph_store import Call, Found, Shelf, name_of_function
 from jcache.graphs.roots import Places
@@ -37,6 +39,7 @@ from jcache.units import parse_bound, parse_choice
 if TYPE_CHECKING:
     from jcache.store.removal import Removed
 
+DependsOn: TypeAlias = Callable[[], Any] | Iterable[Callable[[], Any]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -63,6 +66,8 @@ class GraphCache:
         check: when a stored graph is built again and compared: ``"first"`` in each new world, so where a source, a
             distribution, an argument or another part of the program is new; ``"always"``; or ``"never"``. None is as
             ``"first"``, but graphs that take 10 s or longer to build are served without a comparison.
+        depends_on: a function without parameters, or several; what they return when a graph is looked up counts as if
+            it were an argument. So jcache learns of what it cannot see, such as a table in a database.
 
     Raises:
         InvalidValue: an argument cannot be read.
@@ -76,15 +81,17 @@ class GraphCache:
         max_size: str | int | None = None,
         read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
         check: Check | str | None = None,
+        depends_on: DependsOn = (),
     ) -> None:
         if codec is not None and not isinstance(codec, FileCodec):
             raise InvalidValue(f"{codec!r} is no codec: give a jcache.FileCodec, or None for arrays and plain values.")
         self._made_of = (
             None if root is None else path_text(root), codec, parse_bound(max_size), path_texts(read_only),
             None if check is None else parse_choice(Check, check, "does not say how much is checked"),
+            parse_depends_on(depends_on),
         )  # fmt: skip
-        named, _, max_bytes, others, chosen = self._made_of
-        self._shelf = Shelf(Places(named, max_bytes, others), codec, chosen)
+        named, _, max_bytes, others, chosen, dependencies = self._made_of
+        self._shelf = Shelf(Places(named, max_bytes, others), codec, chosen, dependencies)
 
     @property
     def root(self) -> Path | None:
@@ -207,8 +214,11 @@ class GraphCache:
 
     def __cache_key__(self) -> str:
         """Of functions that use it: where graphs are kept does not decide what they are."""
-        codec = self._made_of[1]
-        return "" if codec is None else codec.name
+        codec, dependencies = self._made_of[1], self._made_of[4]
+        values = [digest_of(each.value()) for each in dependencies]
+        if None in values:
+            raise GraphKeyError("what depends_on returns cannot be part of a key.")
+        return "\n".join(["" if codec is None else codec.name, *(value.hex() for value in values if value)])
 
     def __reduce__(self) -> tuple[Callable[..., GraphCache], tuple[object, ...]]:
         return _made, self._made_of
@@ -218,9 +228,15 @@ class GraphCache:
 
 
 def _made(
-    root: str | None, codec: FileCodec | None, max_bytes: int | None, read_only: tuple[str, ...], check: Check | None
+    root: str | None,
+    codec: FileCodec | None,
+    max_bytes: int | None,
+    read_only: tuple[str, ...],
+    check: Check | None,
+    depends_on: tuple[Dependency, ...],
 ) -> GraphCache:
-    return GraphCache(root, codec=codec, max_size=max_bytes, read_only=read_only, check=check)
+    calls = [each.call for each in depends_on]
+    return GraphCache(root, codec=codec, max_size=max_bytes, read_only=read_only, check=check, depends_on=calls)
 
 
 class GraphFunction(Protocol[P, R]):
@@ -260,6 +276,7 @@ def graph(
     max_size: str | int | None = None,
     read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
     check: Check | str | None = None,
+    depends_on: DependsOn = (),
 ) -> Callable[[Callable[P, R]], GraphFunction[P, R]]: ...
 
 
@@ -272,6 +289,7 @@ def graph(
     max_size: str | int | None = None,
     read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
     check: Check | str | None = None,
+    depends_on: DependsOn = (),
 ) -> Any:
     """Makes a function keep the graphs that it builds, as a `GraphCache` does; to be used as a decorator.
 
@@ -282,6 +300,7 @@ def graph(
         max_size: bound of the root's graphs.
         read_only: more roots to look into.
         check: when a stored graph is built again and compared.
+        depends_on: functions whose values count.
 
     Returns:
         A function that is called like it, with ``cache``, ``explain(...)`` and ``build(...)``, the function itself.
@@ -301,8 +320,13 @@ def graph(
         >>> print(squares.explain(4, power=3).changes[0])
         power 2 → 3
     """
-    cache = GraphCache(root, codec=codec, max_size=max_size, read_only=read_only, check=check)
-    return partial(_decorated, cache=cache) if function is None else _decorated(function, cache)
+
+    def made() -> GraphCache:
+        return GraphCache(
+            root, codec=codec, max_size=max_size, read_only=read_only, check=check, depends_on=depends_on
+        )
+
+    return (lambda function: _decorated(function, made())) if function is None else _decorated(function, made())
 
 
 def _decorated(function: Callable[..., Any], cache: GraphCache) -> Any:  # noqa: ANN401
@@ -317,5 +341,6 @@ def _decorated(function: Callable[..., Any], cache: GraphCache) -> Any:  # noqa:
         return cache.explain(function, *args, **kwargs)
 
     attributes: dict[str, object] = {"cache": cache, "build": function, "explain": explained}
+    attributes[ATTRIBUTE] = cache._made_of[4]
     graph_of.__dict__.update(attributes)
     return graph_of

@@ -13,6 +13,7 @@ from jcache import clock
 from jcache.errors import DamagedEntry, GraphKeyError, JcacheError, NotStorable, Unresolved
 from jcache.findings import Damage, Finding
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
+from jcache.fingerprint.depends_on import Dependency
 from jcache.forking import TellInChild
 from jcache.formats import pytrees
 from jcache.formats.envelope import read_header
@@ -89,13 +90,21 @@ class Shelf:
         places: the roots.
         codec: None for arrays and plain values.
         check: which graphs are built again and compared; None as `GraphCache` has it.
+        depends_on: more values that count.
     """
 
-    def __init__(self, places: Places, codec: FileCodec | None, check: Check | None = None) -> None:
+    def __init__(
+        self,
+        places: Places,
+        codec: FileCodec | None,
+        check: Check | None = None,
+        depends_on: tuple[Dependency, ...] = (),
+    ) -> None:
         self.places = places
         self.tally = GraphTally()
         self._codec = codec
         self._check = check
+        self._depends_on = depends_on
         self._worlds: dict[str, GraphWorld] = {}  # of the calls of this process, by key
         self._not_kept: set[str] = set()
         self._explained_s = 0.0
@@ -121,7 +130,7 @@ class Shelf:
         if store is None:
             self.tally.not_stored(_NO_ROOT)
             return None
-        taken = fingerprint(function, args, kwargs)
+        taken = fingerprint(function, args, kwargs, depends_on=self._depends_on)
         return Call(function, args, kwargs, taken, self._key(taken), store, shared)
 
     def world(self, call: Call) -> GraphWorld:

@@ -47,17 +47,11 @@ class _ThreadState(threading.local):
 
 _thread = _ThreadState()
 _patches: list[Patch] = []
-_replays: Final[dict[str, Callable[[], Replay]]] = {}
 
 
 def expect(what: Compilation | Replay | None) -> None:
     """Have the next program that this thread compiles be recorded, or replayed; None for neither."""
     _thread.expected = what
-
-
-def remember(trace: str, replay: Callable[[], Replay]) -> None:
-    """Have the marker of a trace be replayed whenever JAX compiles it again, as it does for other devices."""
-    _replays[trace] = replay
 
 
 def install() -> str | None:
@@ -209,17 +203,16 @@ def _replay_markers(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _replay_of(computation: Any) -> Replay | None:
     """Return the replay of a marker, None if the module is no marker."""
-    expected = _thread.expected
-    if not isinstance(expected, Replay) and not _replays:
-        return None
-    trace = stablehlo.trace_of(computation)
+    expected, trace = _thread.expected, stablehlo.trace_of(computation)
     if trace is None:
         return None
     if isinstance(expected, Replay) and expected.trace == trace and not expected.signature:
         return expected
-    if trace not in _replays:
+    begin = stablehlo.replay_of(trace)  # JAX compiles it again, as it does for other devices
+    if begin is None:
         raise CannotReplay
-    return _replays[trace]()
+    replay: Replay = begin()
+    return replay
 
 
 def keys_of(call: Callable[[], None]) -> list[str]:

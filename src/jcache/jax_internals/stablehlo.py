@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 _MARKER: Final = "jcache_trace"
 _CUSTOM_CALL: Final = "stablehlo.custom_call"
@@ -24,18 +25,28 @@ _MAX_MARKER_POSITION: Final = 64  # a marker's call is among the first operation
 _NAMED: Final = re.compile(r"^module @\S+", re.MULTILINE)
 _MESH: Final = re.compile(r"^\s*sdy\.mesh @(\S+) = (.*)$", re.MULTILINE)
 _SYMBOL: Final = re.compile(r"@([\w.$-]+)")
+_replays: Final[WeakValueDictionary[str, Callable[[], Any]]] = WeakValueDictionary()
 
 
-def bind_marker(trace: str, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+def bind_marker(
+    trace: str, operands: Sequence[Any], results: Sequence[Any], replay: Callable[[], Any] | None = None
+) -> list[Any]:
     """Put a marker into the program that is being traced, in place of a program whose trace is stored.
 
     Args:
         trace: the name of the stored trace.
         operands: the arguments that its executable takes.
         results: the abstract values of its results.
+        replay: begins a replay of the trace; `replay_of` returns it once the marker is lowered, for as long as JAX
+            keeps the program around the marker.
     """
-    bound: list[Any] = marker().bind(*operands, trace=trace, results=tuple(results))
+    bound: list[Any] = marker().bind(*operands, trace=trace, results=tuple(results), replay=replay)
     return bound
+
+
+def replay_of(trace: str) -> Callable[[], Any] | None:
+    """Return the `replay` of the marker of a trace that was lowered last; None if JAX has dropped its program."""
+    return _replays.get(trace)
 
 
 @cache
@@ -46,7 +57,7 @@ def marker() -> Any:
 
     primitive: Any = Primitive(_MARKER)
     primitive.multiple_results = True
-    primitive.def_abstract_eval(lambda *_, trace, results: list(results))
+    primitive.def_abstract_eval(lambda *_, trace, results, replay: list(results))
     mlir.register_lowering(primitive, _lower)
     return primitive
 
@@ -74,10 +85,12 @@ def _witness() -> Any:
     return primitive
 
 
-def _lower(ctx: Any, *operands: Any, trace: str, results: Any) -> Any:
+def _lower(ctx: Any, *operands: Any, trace: str, results: Any, replay: Callable[[], Any] | None) -> Any:
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import dialects
 
+    if replay is not None:
+        _replays[trace] = replay
     ir, to_type = _ir(), vars(mlir)["aval_to_ir_type"]
     first = (ctx.module_context,) if next(iter(inspect.signature(to_type).parameters)) == "ctx" else ()
     types = [to_type(*first, aval) for aval in ctx.avals_out]

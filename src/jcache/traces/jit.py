@@ -17,9 +17,10 @@ import sys
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from jcache.fingerprint.depends_on import Dependency, parse_depends_on
 from jcache.jax_internals import tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
@@ -43,14 +44,22 @@ class Jitted:
         function: which.
         options: of `jax.jit`.
         check: which starts that a trace would serve are traced and compared.
+        depends_on: more values that count.
     """
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], check: Check) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: Mapping[str, Any],
+        check: Check,
+        depends_on: tuple[Dependency, ...] = (),
+    ) -> None:
         tracing.prepare()
         self._jitted = _jitted(function, options)
         functools.update_wrapper(self, self._jitted, updated=())  # the names that JAX gives it
         functools.update_wrapper(self, function, assigned=())
-        self._resolver = _resolver_of(function, options, check)
+        self.__depends_on__ = depends_on
+        self._resolver = _resolver_of(function, options, check, depends_on)
         self._is_settled = self._resolver.is_settled
         self._unfit = _unfit(function)
         self._is_top_level = tracing.top_level() if self._unfit is None else _never
@@ -105,7 +114,7 @@ class Jitted:
         return size
 
     def __repr__(self) -> str:
-        return f"<jcache.jit of {self._resolver.function!r}>"
+        return repr(self._jitted) if "__wrapped__" in vars(self) else "<PjitFunction>"  # as with `jax.jit`
 
     def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
         """Whether a first call would start warm, and if not, what has changed; nothing is run or written."""
@@ -115,7 +124,8 @@ class Jitted:
 
     def resolver(self) -> Resolver:
         """One that knows of no call yet, to precompile."""
-        return Resolver(self._resolver.function, self._resolver.options, counts=False)
+        ours = self._resolver
+        return Resolver(ours.function, ours.options, depends_on=ours.depends_on, counts=False)
 
     def _say_where(self) -> None:
         """Tells once whoever records this process that the function is called where no trace can serve."""
@@ -140,34 +150,34 @@ def _never() -> bool:
 
 def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     """What `jax.jit` makes of it; what JAX warns of old options names the line that calls jcache."""
-    import jax
-
     if not OLD_OPTIONS.intersection(options):
-        return jax.jit(function, **options)
+        return tracing.jit(function, options)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        jitted = jax.jit(function, **options)
+        jitted = tracing.jit(function, options)
     for each in told:
         warn_outside(each.message, each.category)
     return jitted
 
 
-def _resolver_of(function: Callable[..., Any], options: Mapping[str, Any], check: Check) -> Resolver:
+def _resolver_of(
+    function: Callable[..., Any], options: Mapping[str, Any], check: Check, depends_on: tuple[Dependency, ...]
+) -> Resolver:
     """The resolver of a function, of one that its module holds always the same.
 
     So ``jcache.jit(function)(x)`` in a loop looks it up once.
     """
     if not _is_held(function):
-        return Resolver(function, options, check)
-    asked = function, check, tuple((name, type(value), value) for name, value in sorted(options.items()))
+        return Resolver(function, options, check, depends_on)
+    asked = function, check, depends_on, tuple((name, type(value), value) for name, value in sorted(options.items()))
     try:
         resolver = _of_held.get(asked)
     except TypeError:  # an option that cannot be hashed
-        return Resolver(function, options, check)
+        return Resolver(function, options, check, depends_on)
     if resolver is None:
         for each in [each for each in list(_of_held) if not _is_held(each[0])]:
             _of_held.pop(each, None)
-        resolver = _of_held[asked] = Resolver(function, options, check)
+        resolver = _of_held[asked] = Resolver(function, options, check, depends_on)
     return resolver
 
 
@@ -178,9 +188,17 @@ def _is_held(function: Callable[..., Any]) -> bool:
 
 
 _of_held: Final[dict[tuple[Any, ...], Resolver]] = {}
+_LATER: Final[Any] = object()
 
 
-def jit(function: Callable[..., Any] | None = None, /, *, check: Check | str = Check.FIRST, **options: Any) -> Any:
+def jit(
+    function: Callable[..., Any] = _LATER,
+    /,
+    *,
+    check: Check | str = Check.FIRST,
+    depends_on: Callable[[], Any] | Iterable[Callable[[], Any]] = (),
+    **options: Any,
+) -> Any:
     """`jax.jit` whose programs start warm: with an earlier process's executable, without being traced or lowered.
 
     It is called like `jax.jit`, and what it returns is used like what `jax.jit` returns. The first call in a process
@@ -192,14 +210,16 @@ def jit(function: Callable[..., Any] | None = None, /, *, check: Check | str = C
     in effect are traced as ever; so are functions that depend on what has no fingerprint. `Jitted.explain` tells why.
 
     Args:
-        function: which; None to be used as a decorator with arguments.
+        function: which; left out where it is used as a decorator with arguments.
         check: which starts that a trace would serve are traced instead, and compared with it: ``"sample"`` every 20th
             of each trace, ``"always"`` all, or ``"never"`` any. Such a start has the side effects of tracing, and runs
             what it has traced. A trace that differs is warned of and goes to quarantine.
+        depends_on: a function without parameters, or several; what they return when a call is looked up counts as if
+            it were a static argument. So jcache learns of what it cannot see, such as a table in a database.
         options: of `jax.jit`.
 
     Raises:
-        InvalidValue: there is no such check.
+        InvalidValue: there is no such check, or `depends_on` cannot be called.
         TypeError, ValueError: as `jax.jit`.
 
     Example:
@@ -212,7 +232,7 @@ def jit(function: Callable[..., Any] | None = None, /, *, check: Check | str = C
         >>> double.explain(3.0).hit
         True
     """
-    chosen = parse_choice(Check, check, "does not say how much is checked")
-    if function is None:
-        return lambda function: Jitted(function, options, chosen)
-    return Jitted(function, options, chosen)
+    chosen, dependencies = parse_choice(Check, check, "does not say how much is checked"), parse_depends_on(depends_on)
+    if function is _LATER:
+        return lambda function: Jitted(function, options, chosen, dependencies)
+    return Jitted(function, options, chosen, dependencies)

@@ -20,6 +20,7 @@ from jcache.errors import NotStorable
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.arguments import unfolded
 from jcache.fingerprint.bytecode import signature
+from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.io.digests import variable, variable_label
 from jcache.frozen import Frozen
 from jcache.jax_internals import tracing
@@ -98,7 +99,13 @@ class Statics:
         return self._parameters[position] if position < len(self._parameters) else str(position)
 
 
-def asked(function: Callable[..., Any], statics: Statics, given: Given, traced: Given | None = None) -> Asked:
+def asked(
+    function: Callable[..., Any],
+    statics: Statics,
+    given: Given,
+    traced: Given | None = None,
+    depends_on: tuple[Dependency, ...] = (),
+) -> Asked:
     """What a call asks for.
 
     Its key has the arguments as JAX flattens them: the structures of those that the program gives. All that the
@@ -109,6 +116,7 @@ def asked(function: Callable[..., Any], statics: Statics, given: Given, traced: 
         statics: its static arguments.
         given: the arguments of the program.
         traced: the same as JAX gives them to the function that it traces; None where nothing is traced.
+        depends_on: more values that count.
 
     Raises:
         GraphKeyError: the function or a static argument has no key.
@@ -120,7 +128,7 @@ def asked(function: Callable[..., Any], statics: Statics, given: Given, traced: 
         taken.clear()
         statics.replaced(traced.args, dict(sorted(traced.kwargs.items())), taken.trace)
     taken.look()
-    base = fingerprint(function, *keyed, for_trace=True)
+    base = fingerprint(function, *keyed, for_trace=True, depends_on=depends_on)
     changed = partial(changed_meanwhile, base, function, *keyed)
     around = {f"option {name}": text for name, text in tracing.settings().items()} | tracing.setup()
     around |= _variables(base.parts)

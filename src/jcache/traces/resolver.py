@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache import clock
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
-from jcache.jax_internals import avals, compile_hook, meshes, preload, stablehlo, tracing
+from jcache.fingerprint.depends_on import Dependency
+from jcache.jax_internals import avals, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.gc_pause import collector
 from jcache.runs import observers
@@ -81,10 +83,12 @@ class Resolver:
         options: of `jax.jit`.
         check: which starts that a trace would serve are traced and compared.
         counts: whether a second question for the same trace is another one: the program may have changed meanwhile.
+        depends_on: more values that count.
 
     Attributes:
         function: as given.
         options: as given.
+        depends_on: as given.
         name: of the function.
         statics: its static arguments.
         jitted: what is called in its place; made anew by `forget`.
@@ -96,11 +100,13 @@ class Resolver:
         function: Callable[..., Any],
         options: Mapping[str, Any],
         check: Check = Check.FIRST,
+        depends_on: tuple[Dependency, ...] = (),
         *,
         counts: bool = True,
     ) -> None:
         self.function = function
         self.options = options
+        self.depends_on = depends_on
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
         self.statics = Statics(function, *(options.get(name) for name in _STATIC))
         self.refused: dict[str | None, str] = {}
@@ -112,16 +118,17 @@ class Resolver:
 
     def forget(self) -> None:
         """Has JAX trace anew what it has traced in this process."""
-        import jax
+        function, ours = self.function, weakref.ref(self)  # a cycle would keep what the function holds until collected
 
-        @functools.wraps(self.function)
+        @functools.wraps(function)
         def resolve(*args: Any, **kwargs: Any) -> Any:
-            return self._resolve(args, kwargs)
+            resolver = ours()
+            return function(*args, **kwargs) if resolver is None else resolver._resolve(args, kwargs)
 
         resolve.__name__ = _plain_name(self.function)
         old = OLD_OPTIONS.intersection(self.options)  # of which JAX has warned already
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning) if old else nullcontext():
-            self.jitted: Any = jax.jit(resolve, **self.options)
+            self.jitted: Any = tracing.jit(resolve, self.options)
 
     def is_settled(self) -> bool:
         """Whether this thread has compiled nothing that is to be settled."""
@@ -133,7 +140,9 @@ class Resolver:
             rough = roughly_called(self._roughly, self.statics, args, kwargs)
             reason = self._slower(rough) or tracing.reason_not_to_replay()
             if reason is None:
-                wanted, shelf = asked(self.function, self.statics, Given(args, dict(kwargs))), shelf_in_use()
+                given = Given(args, dict(kwargs))
+                wanted = asked(self.function, self.statics, given, None, self.depends_on)
+                shelf = shelf_in_use()
                 refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
                 found = shelf.explain(wanted, refused, self._check)
                 before = None if found.hit or found.nearest is not None else self.refused.get(rough)
@@ -189,7 +198,7 @@ class Resolver:
                 note = Verdicts(shelf.store.root).likely(rough)
                 ahead = preload.Preload(note) if note else None
                 program = given()
-                wanted = asked(self.function, self.statics, program, traced)
+                wanted = asked(self.function, self.statics, program, traced, self.depends_on)
                 if not tracing.are_tracers(wanted.leaves):
                     return None  # where jit is disabled
                 key = wanted.key
@@ -235,18 +244,6 @@ class Resolver:
             CannotReplay: JAX would take the results apart in another way than those of the function itself.
         """
         wanted, trace = looked.asked, kept.trace
-        try:
-            structure = structures.decode(trace.structure, wanted.likes)
-            results = avals.abstract(trace.results, wanted.leaves)
-            operands = [wanted.leaves[i] for i in trace.kept]
-            asking = meshes.constrain_to_mesh(operands, trace.mesh)
-            values = stablehlo.bind_marker(wanted.key, asking, results)
-            values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
-        except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
-            reason = f"its result cannot be made: {error}"
-            self.refuse(reason, wanted.key)
-            return reason
-
         key, shelf, rough = wanted.key, looked.shelf, looked.rough  # and not what JAX traces: these are kept
 
         def replay(seconds: float | None = None, ahead: preload.Preload | None = None) -> Replay:
@@ -257,13 +254,23 @@ class Resolver:
             pending_call.begin(call, call.replay)
             return call.replay
 
+        try:
+            structure = structures.decode(trace.structure, wanted.likes)
+            results = avals.abstract(trace.results, wanted.leaves)
+            operands = [wanted.leaves[i] for i in trace.kept]
+            asking = meshes.constrain_to_mesh(operands, trace.mesh)
+            values = stablehlo.bind_marker(wanted.key, asking, results, replay)
+            values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
+        except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
+            reason = f"its result cannot be made: {error}"
+            self.refuse(reason, wanted.key)
+            return reason
         seconds, cpu_seconds = clock.monotonic() - started[0], clock.thread_cpu() - started[1]
         begun = 0.0 if looked.ahead is None else looked.ahead.seconds
         replay(seconds - begun, looked.ahead)
         made = unflattened(structure, values)
         if not isinstance(made, Remade):  # the marker is in the program that JAX traces: this one is given up
             raise CannotReplay(made)
-        compile_hook.remember(key, replay)
         return (made.value,)
 
     def _trace(self, looked: _Looked, traced: Traced, arguments: Given) -> Any:
@@ -339,7 +346,8 @@ class Resolver:
             self.forget()  # what JAX has lowered but not compiled, it compiles later without telling
         if call is None or call.replay is None or not isinstance(error, Exception) or not tracing.is_of_jax(error):
             return False
-        if any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
+        may_have_run = not isinstance(error, CannotReplay)
+        if may_have_run and any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
             return False
         reason = str(error) if isinstance(error, CannotReplay) else f"its program cannot be replayed here: {error!r}"
         self._unserved[call.key] = reason or NO_PROGRAM
