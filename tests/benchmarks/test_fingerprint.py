@@ -1,6 +1,5 @@
 """The cost of a fingerprint against cloudpickle's copy of the same callback with everything it reaches, in one run."""
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jcache.fingerprint import Discovery, fingerprint
+from jcache.fingerprint import fingerprint
 from tests.benchmarks.measure import compare
 from tests.helpers.fingerprints import imported
 
@@ -54,16 +53,3 @@ def test_a_warm_fingerprint(benchmark: Any, model: ModuleType) -> None:
         cloudpickle.unregister_pickle_by_value(model)
     assert ratio <= 0.25
     assert benchmark.stats.stats.min <= 1e-3
-
-
-def test_recording_what_runs(benchmark: Any, model: ModuleType) -> None:
-    """From Python 3.12 on, recording a build of many calls costs almost nothing."""
-    found = fingerprint(model.build, (3,))
-
-    def recorded() -> None:
-        with Discovery(found):
-            model.build(3000)
-
-    ratio = compare(benchmark, recorded, lambda: model.build(3000), time.process_time, rounds=20)
-    if sys.version_info >= (3, 12):
-        assert ratio <= 1.1

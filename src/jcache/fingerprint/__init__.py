@@ -2,13 +2,9 @@
 
 from jcache.fingerprint.call import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.describe import changes
-from jcache.fingerprint.observed import Discovery, discovered, discovered_now
 from jcache.fingerprint.walk import digest_of
 
-__all__ = [
-    "Discovery", "Fingerprint", "changed_meanwhile", "changes", "digest_of", "discovered", "discovered_now",
-    "fingerprint", "keep",
-]  # fmt: skip
+__all__ = ["Fingerprint", "changed_meanwhile", "changes", "digest_of", "fingerprint", "keep"]
 
 
 def keep(instance: object, name: str, value: object) -> None:

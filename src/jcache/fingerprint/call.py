@@ -149,9 +149,7 @@ def changed_meanwhile(
         kept: of no effect any more.
     """
     try:
-        now = _taken(
-            function, args, kwargs, for_trace=then.for_trace, before=then.snapshot, depends_on=then.depends_on
-        )
+        now = _taken(function, args, kwargs, for_trace=then.for_trace, before=then.snapshot, depends_on=then.depends_on)
     except GraphKeyError as error:
         return [str(error)]
     finally:

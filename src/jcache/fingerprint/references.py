@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jcache.fingerprint import name_resolution, origins, registrations
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
-from jcache.fingerprint.encoding import tagged, text
+from jcache.fingerprint.encoding import tagged
 from jcache.fingerprint.parts import Parts
 
 _HEAP_TYPE: Final = 1 << 9

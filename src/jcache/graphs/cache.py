@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
@@ -322,9 +322,7 @@ def graph(
     """
 
     def made() -> GraphCache:
-        return GraphCache(
-            root, codec=codec, max_size=max_size, read_only=read_only, check=check, depends_on=depends_on
-        )
+        return GraphCache(root, codec=codec, max_size=max_size, read_only=read_only, check=check, depends_on=depends_on)
 
     return (lambda function: _decorated(function, made())) if function is None else _decorated(function, made())
 

@@ -42,7 +42,7 @@ class GraphWorld:
         self._by_chance = bool(fingerprint.chance)
         self._check = check
         self._comparisons = Comparisons(root, GRAPHS, shared)
-        self._world = take(digests_of(root)).with_components(fingerprint.loose)
+        self._world = take(digests_of(root)).of_call(fingerprint.loose)
         self.told = ""
         self._own: tuple[str, str] | None = None  # the entry that this process has stored or compared
         self.look_again()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, cast
@@ -21,14 +20,13 @@ from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.arguments import unfolded
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.depends_on import Dependency
-from jcache.fingerprint.io.digests import variable, variable_label
 from jcache.frozen import Frozen
 from jcache.jax_internals import tracing
 from jcache.layout import storable
 from jcache.traces.arguments import Given
 from jcache.traces.structures import Structure, aval_key
 
-_VERSION: Final = "trace 2"
+_VERSION: Final = "trace 3"
 """Of the rules by which traces are made. Where a rule was found to be too weak the next one gets the next number, so
 that nothing is served that was stored by it."""
 OTHER_LEAVES: Final = (
@@ -36,8 +34,6 @@ OTHER_LEAVES: Final = (
     "leaves, or the same in another order"
 )
 _SHOWN: Final = ("shape", "dtype", "weak_type")
-_DISTRIBUTION: Final = "distribution "
-_PREFIXES: Final = {"equinox": "EQX_", "jax": None, "jaxlib": None}  # of variables; JAX's options are in the key
 _PLAIN: Final = (bool, int, float, str)
 _FEW: Final = 50
 
@@ -131,7 +127,6 @@ def asked(
     base = fingerprint(function, *keyed, for_trace=True, depends_on=depends_on)
     changed = partial(changed_meanwhile, base, function, *keyed)
     around = {f"option {name}": text for name, text in tracing.settings().items()} | tracing.setup()
-    around |= _variables(base.parts)
     whole = [_VERSION, base.hash, *(f"{label!r}\n{text}" for label, text in (*taken.exact, *sorted(around.items())))]
     digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()
     parts = Frozen(sorted((dict(base.parts) | taken.words | around).items()))
@@ -154,14 +149,6 @@ def roughly_called(roughly: str, statics: Statics, args: Sequence[Any], kwargs: 
     fixed, named = statics.replaced(args, kwargs, lambda _, value: leaves.extend(tree_leaves(value)))
     values = (repr(value) if type(value) in _PLAIN else type(value).__name__ for value in (*fixed, *named.values()))
     return "\0".join([roughly, *tracing.setup().values(), *values, *tracing.types_of(leaves[:_FEW])])
-
-
-def _variables(parts: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables that bear the name of a distribution: mostly they are read while it is imported."""
-    names = [label.removeprefix(_DISTRIBUTION) for label in parts if label.startswith(_DISTRIBUTION)]
-    prefixes = [_PREFIXES.get(name, f"{name.replace('-', '_').upper()}_") for name in names]
-    wanted = tuple(prefix for prefix in prefixes if prefix is not None)
-    return {variable_label(name): variable(name) for name in os.environ if wanted and name.startswith(wanted)}
 
 
 class _Taken:

@@ -116,7 +116,7 @@ class Shelf:
             resolution: how often this process has asked for that: what a program has changed meanwhile is not known.
         """
         taken = take(digests_of(self.store.root))
-        return taken.with_components({"resolution": f"{resolution}", **wanted.fingerprint.loose})
+        return taken.of_call(wanted.fingerprint.loose, resolution=f"{resolution}")
 
     def judge(self, wanted: Asked, world: World, check: Check) -> Judgement:
         """What is known about a call in a world."""

@@ -100,11 +100,13 @@ def test_what_had_an_effect_once_is_not_learnt(known: Comparisons) -> None:
     assert not judged(known, arguments="77").may_serve
 
 
-def test_attributes_that_no_code_names_are_learnt_at_once(known: Comparisons) -> None:
+def test_values_that_no_code_names_are_learnt_at_once(known: Comparisons) -> None:
     """One comparison without effect is enough."""
+    label = "loose attribute run_id of Trainer"
     for number in range(2):
-        known.add(KEY, HEADER, world(attribute__run_id__of__Trainer=f"{number}"))
-    assert judged(known, attribute__run_id__of__Trainer="77").may_serve
+        known.add(KEY, HEADER, World({**BASE, label: f"{number}"}))
+    assert judged_in(known, {label: "77"}).may_serve
+    assert judged_in(known, {label: "77", "source a.py": "2"}).new == "a.py changed"
 
 
 def test_a_result_by_chance_is_compared_at_two_more_starts(known: Comparisons) -> None:

@@ -33,8 +33,9 @@ def test_a_world_has_distributions_sources_and_surroundings() -> None:
 def test_two_worlds_are_one_if_their_components_are() -> None:
     """Whatever their order is."""
     one, other = World({"a": "1", "b": "2"}), World({"b": "2", "a": "1"})
+    assert one.of_call({"c": "3"}, d="4") == World({"a": "1", "b": "2", "loose c": "3", "d": "4"})
     assert one.digest == other.digest == digest_of({"b": "2", "a": "1"}) and len(one.digest) == 32
-    assert one.with_components({"c": "3"}).digest != one.digest != World({"a": "1"}).digest
+    assert one.of_call({"c": "3"}).digest != one.digest != World({"a": "1"}).digest
 
 
 def test_modules_that_are_imported_meanwhile_are_compared_by_file(

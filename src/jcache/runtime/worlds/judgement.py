@@ -16,7 +16,7 @@ from jcache.store.lineage import version_of
 _ONE_IN: Final = 50
 _PROVISIONAL: Final = 2  # starts that compare a result which may be by chance
 _chance: Final = random.Random()  # noqa: S311  of our own: the program's is as the program left it
-_LEARNT_AFTER: Final = {"arguments": 3, "directory": 3, "environment": 3, "resolution": 3, "attribute": 1}
+_LEARNT_AFTER: Final = {"arguments": 3, "directory": 3, "environment": 3, "resolution": 3, "loose": 1}
 _SHOWN: Final = 3
 _MOST: Final = 16  # comparisons of a key that are looked at
 
@@ -116,7 +116,7 @@ def in_words(labels: Collection[str], then: Mapping[str, str], now: Mapping[str,
 
 def _told(label: str, then: str | None, now: str | None) -> str:
     kind, _, name = label.partition(" ")
-    what = name if kind in {"source", "edited", "distribution"} else label
+    what = name if kind in {"source", "edited", "distribution", "loose"} else label
     if kind == "distribution" and then and now:
         versions = then.partition(" ")[0], now.partition(" ")[0]
         return f"{name} {versions[0]} → {versions[1]}" if versions[0] != versions[1] else f"{name} was edited"

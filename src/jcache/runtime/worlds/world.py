@@ -19,6 +19,7 @@ from jcache.runtime.worlds.distributions import Distributions
 from jcache.runtime.worlds.sources import Sources, file_of, imported_since
 
 IMPORTED: Final = "imported "
+LOOSE: Final = "loose "
 _DISTRIBUTION: Final = "distribution "
 _AS_INSTALLED: Final = "as installed"
 _ABSENT: Final = "absent"
@@ -40,9 +41,16 @@ class World(NamedTuple):
         """32 hexadecimal digits."""
         return digest_of(self.components)
 
-    def with_components(self, more: Mapping[str, str]) -> World:
-        """Return the same world with more components."""
-        return World({**self.components, **more}, self.unknown)
+    def of_call(self, loose: Mapping[str, str], **more: str) -> World:
+        """Return the world of one call.
+
+        Args:
+            loose: the digests of values that the function can reach only by other ways than by their names.
+            more: more components.
+        """
+        return World(
+            {**self.components, **{f"{LOOSE}{name}": text for name, text in loose.items()}, **more}, self.unknown
+        )
 
 
 def digest_of(components: Mapping[str, str]) -> str:
