@@ -214,7 +214,7 @@ class GraphCache:
 
     def __cache_key__(self) -> str:
         """Of functions that use it: where graphs are kept does not decide what they are."""
-        codec, dependencies = self._made_of[1], self._made_of[4]
+        codec, dependencies = self._made_of[1], self._made_of[5]
         values = [digest_of(each.value()) for each in dependencies]
         if None in values:
             raise GraphKeyError("what depends_on returns cannot be part of a key.")

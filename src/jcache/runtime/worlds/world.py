@@ -48,9 +48,8 @@ class World(NamedTuple):
             loose: the digests of values that the function can reach only by other ways than by their names.
             more: more components.
         """
-        return World(
-            {**self.components, **{f"{LOOSE}{name}": text for name, text in loose.items()}, **more}, self.unknown
-        )
+        found = {f"{LOOSE}{name}": text for name, text in loose.items()}
+        return World({**self.components, **found, **more}, self.unknown)
 
 
 def digest_of(components: Mapping[str, str]) -> str:
