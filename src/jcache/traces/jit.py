@@ -203,17 +203,19 @@ def jit(
 
     It is called like `jax.jit`, and what it returns is used like what `jax.jit` returns. The first call in a process
     for arguments of certain types looks the function up by its code, what its code reaches, its static arguments, the
-    types of the others, and JAX's version and options. What else ran or was read while it was traced is compared as
-    well. It uses the root that `jcache.enable` has put in use, and calls that itself if the program has not.
+    types of the others, and JAX's version and options; what was read while it was traced is compared as well. A trace
+    is served only in a world in which it was compared: where a source, a distribution, an argument of the command line
+    or another part of the program is new, the first start traces the function and compares. It uses the root that
+    `jcache.enable` has put in use, and calls that itself if the program has not.
 
     Programs with host callbacks, effects or lowering rules of their own, of several processes, or under a mesh that is
     in effect are traced as ever; so are functions that depend on what has no fingerprint. `Jitted.explain` tells why.
 
     Args:
         function: which; left out where it is used as a decorator with arguments.
-        check: which starts that a trace would serve are traced instead, and compared with it: ``"sample"`` every 20th
-            of each trace, ``"always"`` all, or ``"never"`` any. Such a start has the side effects of tracing, and runs
-            what it has traced. A trace that differs is warned of and goes to quarantine.
+        check: which starts that a trace would serve are traced instead, and compared with it: ``"first"`` those in a
+            new world (``"sample"`` is another word for it), ``"always"`` all, or ``"never"`` none. Such a start has the
+            side effects of tracing, and runs what it has traced.
         depends_on: a function without parameters, or several; what they return when a call is looked up counts as if
             it were a static argument. So jcache learns of what it cannot see, such as a table in a database.
         options: of `jax.jit`.
