@@ -193,3 +193,5 @@ _LARGE: Final = 10**9
 _NANOSECONDS: Final = 10**10
 _UNKNOWN_AGE_S: Final = 10.0
 _BEGAN: Final = _began()
+LOWEST: Final = min(_BEGAN, _LARGE)
+"""No smaller number is the reading of a clock."""

@@ -18,6 +18,7 @@ from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import Snapshot
 from jcache.fingerprint.values import Encoder
 
+_NUMBERS: Final = frozenset({int, float})
 _RECEIVER: Final = "argument self"
 _SHORT: Final = 100
 _MANY: Final = 10_000
@@ -122,7 +123,8 @@ class Parts(Encoder):
         """Return the label of the part that a value becomes, once all code is looked at that leads to values."""
         label = self._label(base)
         scalar = SCALARS.get(type(value))
-        if scalar is not None and not self._readings.has(type(value), value):
+        is_small = type(value) in _NUMBERS and value < chance.LOWEST
+        if scalar is not None and (is_small or not self._readings.has(type(value), value)):
             self.parts[label] = _scalar_part(scalar(value), value, label)
             return label
         self._above[label] = self._at
