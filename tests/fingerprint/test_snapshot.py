@@ -62,6 +62,7 @@ CHANGES = {
     "a deque that forgets": "last.append(1.5)",
     "an attribute of an object": "run.word = run.word + 'b'",
     "a new attribute of an object": "run.more = 'b'\n    return run.more",
+    "an attribute that no code reads": "run.shape = (x,)",
     "a variable of a function around it": "said()",
 }
 

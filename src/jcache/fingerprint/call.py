@@ -102,7 +102,8 @@ def _taken(
         while not walk.is_done():
             walk = Walk(module, name, walk.names, for_trace=for_trace, before=before)
             _walk(call, walk, depends_on)
-        walk.snapshot.hold(walk.alive())
+        unread = {label: value for label, value in walk.loose if label.startswith("attribute ")}
+        walk.snapshot.hold(walk.alive(), unread)
         labels = sorted(walk.parts)
         parts = Frozen((label, walk.parts[label].words) for label in labels)
         loose = {} if before else {label: loose_digest(value) for label, value in walk.loose}
@@ -152,9 +153,11 @@ def changed_meanwhile(
         now = _taken(function, args, kwargs, for_trace=then.for_trace, before=then.snapshot, depends_on=then.depends_on)
     except GraphKeyError as error:
         return [str(error)]
+    else:
+        told = [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
+        return told + ([] if now.hash == then.hash else changes(then.parts, now.parts))
     finally:
         then.snapshot.clear()
-    return [] if now.hash == then.hash else changes(then.parts, now.parts)
 
 
 def name_of(function: Any) -> str:

@@ -165,7 +165,7 @@ class Readings:
         """Return whether a number is one of them: of seconds, or as a whole number of a smaller unit."""
         if kind is float:
             low, high = self._since
-            return self._time[0] <= value <= self._time[1] or (low <= value <= high and _is_fine(value))
+            return value >= low and ((value <= high and _is_fine(value)) or self._time[0] <= value <= self._time[1])
         if kind is not int or value < _LARGE:
             return False
         if value > _NANOSECONDS and self._since[0] <= value / 1e9 <= self._since[1]:
@@ -193,3 +193,5 @@ _LARGE: Final = 10**9
 _NANOSECONDS: Final = 10**10
 _UNKNOWN_AGE_S: Final = 10.0
 _BEGAN: Final = _began()
+LOWEST: Final = min(_BEGAN, _LARGE)
+"""No smaller number is the reading of a clock."""

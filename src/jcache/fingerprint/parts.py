@@ -7,6 +7,7 @@ import sys
 from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError
@@ -17,6 +18,7 @@ from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import Snapshot
 from jcache.fingerprint.values import Encoder
 
+_NUMBERS: Final = frozenset({int, float})
 _RECEIVER: Final = "argument self"
 _SHORT: Final = 100
 _MANY: Final = 10_000
@@ -121,11 +123,12 @@ class Parts(Encoder):
         """Return the label of the part that a value becomes, once all code is looked at that leads to values."""
         label = self._label(base)
         scalar = SCALARS.get(type(value))
-        self._above[label] = self._at
-        if scalar is None or self._readings.has(type(value), value):
-            self._values.append((label, value))
-        else:
+        is_small = type(value) in _NUMBERS and value < chance.LOWEST
+        if scalar is not None and (is_small or not self._readings.has(type(value), value)):
             self.parts[label] = _scalar_part(scalar(value), value, label)
+            return label
+        self._above[label] = self._at
+        self._values.append((label, value))
         return label
 
     def set_aside(self, what: str, value: Any) -> None:
@@ -183,10 +186,19 @@ class Parts(Encoder):
         """Take down JAX's options."""
         config = getattr(sys.modules.get("jax"), "config", None)
         for option, usual in _JAX_OPTIONS.items():
-            given = os.environ.get(option.upper())
-            before = usual if given is None else {"1": "True", "0": "False"}.get(given, given)
-            value = before if config is None else str(getattr(config, option, None))
-            self._add(f"environment {option}", text(value), value)
+            value = str(getattr(config, option, None)) if config is not None else _before_jax(option, usual)
+            self.parts[f"environment {option}"] = _option_part(value)
+
+
+def _before_jax(option: str, usual: str) -> str:
+    """What an option will be once JAX is imported."""
+    given = os.environ.get(option.upper(), usual)
+    return {"1": "True", "0": "False"}.get(given, given)
+
+
+@lru_cache(maxsize=64)
+def _option_part(value: str) -> Part:
+    return Part(sha256(text(value)), value)
 
 
 _scalars: dict[bytes, Part] = {}

@@ -24,14 +24,22 @@ class Snapshot:
         self._copies: dict[int, Any] = {}
         self._values: dict[Place, Any] = {}
         self._alive: list[object] = []
+        self._unread: dict[str, Any] = {}
 
-    def hold(self, alive: list[object]) -> None:
-        """Keep objects, so that no address is used twice."""
-        self._alive = alive
+    def hold(self, alive: list[object], unread: dict[str, Any]) -> None:
+        """Keep objects, so that no address is used twice, and the attributes that no code reads."""
+        self._alive, self._unread = alive, unread
+
+    def set_since(self, now: "Snapshot") -> list[str]:
+        """Return the labels of attributes that no code reads and that were set since."""
+        missing = object()
+        before, after = self._unread, now._unread
+        labels = sorted({*before, *after})
+        return [each for each in labels if not _is_same(before.get(each, missing), after.get(each, missing))]
 
     def clear(self) -> None:
         """Let go of all values."""
-        self._copies, self._values, self._alive = {}, {}, []
+        self._copies, self._values, self._alive, self._unread = {}, {}, [], {}
 
     def add(self, container: Any) -> None:
         """Copy a container of a type in `GROWING`."""

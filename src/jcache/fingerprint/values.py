@@ -180,7 +180,8 @@ class Encoder(ABC):
                 found.append((name, self._linen_ids.setdefault(each, len(self._linen_ids))))
             elif (kept := attributes.is_kept(kind, name)) or not (wholly or name in self.names):
                 self.aside.update(() if kept else [name])
-                self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
+                what = "cached property" if kept else "attribute"
+                self.set_aside(f"{what} {name} of {kind.__qualname__}", each)
             else:
                 self.nones.update([name] if each is None else ())
                 found.append((name, self.then(value, name, each)))
@@ -220,11 +221,12 @@ def _handler(value: Any, kind: type) -> Handler:
         return _uuid
     if _defines(kind, "__cache_key__"):
         return _keyed
+    handler = arrays.handler(value)
+    if handler is not None:
+        return handler
     if is_beside(value):
         return _by_type
-    if isinstance(value, io.IOBase):
-        return _file
-    return arrays.handler(value) or _generic
+    return _file if isinstance(value, io.IOBase) else _generic
 
 
 def _class(encoder: Encoder, value: Any) -> bytes:

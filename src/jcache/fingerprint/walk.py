@@ -58,7 +58,8 @@ class Walk(States):
             before: what an earlier walk saw; what has only grown since is seen as it was.
         """
         super().__init__(home, name, for_trace=for_trace, before=before)
-        self._bound: dict[tuple[int, bool], dict[Lookup, bytes]] = {}
+        self._bound: dict[int, dict[Lookup, bytes]] = {}
+        self._bound_by_telling: dict[int, dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self._functions: list[CodeType] = []
         self.names = set(names)
@@ -82,7 +83,8 @@ class Walk(States):
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         known = meaning(code)
-        self.names |= known.attributes
+        if known.attributes:
+            self.names |= known.attributes
         self._functions.append(code)
         items = self._bindings(function, known.lookups)
         items.append(known.digest)
@@ -102,7 +104,7 @@ class Walk(States):
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace = function.__globals__
         self.is_telling = function.__code__.co_name in _TELLS
-        known = self._bound.setdefault((id(namespace), self.is_telling), {})
+        known = (self._bound_by_telling if self.is_telling else self._bound).setdefault(id(namespace), {})
         items: list[bytes] = []
         for lookup in sought:
             encoding = known.get(lookup)
