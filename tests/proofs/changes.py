@@ -1,7 +1,7 @@
 """Programs in two states, and what the caches make of the change.
 
     python -m tests.proofs.changes                 every case, in a table
-    python -m tests.proofs.changes NAME…           those whose names contain one of these words
+    python -m tests.proofs.changes NAME…           those with one of these words in their names, as `world/cwd_abspath`
 
 The cases stand in `tests/data/changes/*.md`, each as a name, options and a program (as text, which no formatter
 changes). `{{before||after}}` is what changes, `--- name` begins another file of the program. `entry` is `jcache.jit` or
@@ -125,9 +125,9 @@ class Outcome(NamedTuple):
 
 
 def cases(words: Sequence[str] = (), data: Path = DATA) -> list[Case]:
-    """Return the cases of a directory whose names contain one of some words, all without words."""
+    """Return the cases of a directory with one of some words in their categories and names, all without words."""
     found = [case for path in sorted(data.glob("*.md")) for case in read(path.read_text(), path.stem)]
-    return [case for case in found if not words or any(word in case.name for word in words)]
+    return [case for case in found if not words or any(word in f"{case.category}/{case.name}" for word in words)]
 
 
 def read(text: str, category: str = "") -> Iterator[Case]:

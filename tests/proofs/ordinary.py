@@ -1,7 +1,7 @@
 """Small programs as users write them: how many of them start warm?
 
     python -m tests.proofs.ordinary                 every program, in a table
-    python -m tests.proofs.ordinary NAME…           those whose names contain one of these words
+    python -m tests.proofs.ordinary NAME…           those with one of these words in their names, as `world/cwd_abspath`
 
 They stand in `tests/data/ordinary/*.md`, in the form of `tests/proofs/changes.py`; `needs` names the modules without
 which one is left out. A program is warm if all its calls are served at its third start: those that ask for a clock, or
@@ -37,7 +37,7 @@ class Warmth(NamedTuple):
 
 
 def programs(words: Sequence[str] = ()) -> list[Case]:
-    """Return the programs whose names contain one of some words, all without words, if what they need is there."""
+    """Return the programs with one of some words in their names, all without words, if what they need is there."""
     return [case for case in cases(words, DATA) if all(map(find_spec, case.options.get("needs", ())))]
 
 
