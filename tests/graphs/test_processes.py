@@ -102,8 +102,8 @@ def test_a_process_that_is_killed_while_it_stores(native: Root, at: Path, tmp_pa
         time.sleep(delay)  # a point of its work, not a wait for something
         child.kill()
         child.communicate()
-    assert run(ASK, native.path, log, go, 1, at=at)[0] == 1
-    assert run(ASK, native.path, log, go, 1, at=at)[1] == 1
+    assert run(ASK, native.path, log, go, 4, at=at)[0] == 4
+    assert run(ASK, native.path, log, go, 4, at=at)[1] == 4
     assert Quarantine(native).records() == []
 
 

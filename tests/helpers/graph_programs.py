@@ -33,7 +33,7 @@ class Log:
         return ""
     def write(self):
         with open(self.path, "a") as file:
-            file.write(f"{os.getpid()}\\n")
+            file.write(os.readlink('/proc/self') + "\\n")
         time.sleep(self.seconds)
         while self.until and not os.path.exists(self.until):
             time.sleep(0.01)

@@ -339,6 +339,6 @@ def _decorated(function: Callable[..., Any], cache: GraphCache) -> Any:  # noqa:
         return cache.explain(function, *args, **kwargs)
 
     attributes: dict[str, object] = {"cache": cache, "build": function, "explain": explained}
-    attributes[ATTRIBUTE] = cache._made_of[4]
+    attributes[ATTRIBUTE] = cache._made_of[5]
     graph_of.__dict__.update(attributes)
     return graph_of
