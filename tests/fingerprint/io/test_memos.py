@@ -56,8 +56,9 @@ HELD: dict[str, Callable[[], Any]] = {
 
 
 @pytest.fixture
-def rates(tmp_path: Path) -> Path:
-    path = tmp_path / "rates"
+def rates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file that stays, since what one test reads by a function of the module is the next one's as well."""
+    path = tmp_path_factory.mktemp("rates") / "rates"
     path.write_text("2")
     return path
 
