@@ -45,10 +45,14 @@ def of_closure() -> Callable[[Path], list[str]]:
     return load
 
 
-wrapped_later = functools.lru_cache(later)
+def elsewhere(path: Path) -> list[str]:
+    return later(path)
+
+
+other_name = functools.lru_cache(elsewhere)
 HELD: dict[str, Callable[[], Any]] = {
     "module": lambda: of_module,
-    "other name": lambda: wrapped_later,
+    "other name": lambda: other_name,
     "instance": lambda: Config().of_instance,
     "class": lambda: Config.of_class,
     "closure": of_closure,
