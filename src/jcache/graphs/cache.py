@@ -13,6 +13,7 @@ raised.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
@@ -22,10 +23,12 @@ from jcache import clock
 from jcache.errors import GraphKeyError, InvalidValue
 from jcache.fingerprint import digest_of
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency, parse_depends_on
+from jcache.fingerprint.io.audit import hear_always
 from jcache.graphs.file_codec import FileCodec
 from jcache.graphs.graph_store import Call, Found, Shelf, name_of_function
 from jcache.graphs.roots import Places
 from jcache.graphs.stats import GraphStats
+from jcache.jax_internals import registry
 from jcache.runs.calls import BYPASSED, NOT_STORED, GraphCall
 from jcache.runs.observers import tell_graph
 from jcache.runtime.build_context import Build, is_building, is_nested
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 DependsOn: TypeAlias = Callable[[], Any] | Iterable[Callable[[], Any]]
 P = ParamSpec("P")
 R = TypeVar("R")
+
+hear_always(registry.is_tracing, registry.has_contexts)
 
 _NESTED_WAIT: Final = 60.0  # seconds that who is building something waits for others, so that no two wait for ever
 
@@ -91,6 +96,10 @@ class GraphCache:
             parse_depends_on(depends_on),
         )  # fmt: skip
         named, _, max_bytes, others, chosen, dependencies = self._made_of
+        if "jax" in sys.modules:
+            from jcache.jax_internals import tracing
+
+            tracing.prepare()  # what JAX traced before, it traces anew: what that reads is heard
         self._shelf = Shelf(Places(named, max_bytes, others), codec, chosen, dependencies)
 
     @property

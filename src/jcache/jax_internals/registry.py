@@ -1,4 +1,4 @@
-"""JAX's registry of pytree classes.
+"""JAX's registry of pytree classes, and whether JAX is tracing.
 
 It imports nothing, so that `jcache.fingerprint`, which is in a lower tier, may use it.
 """
@@ -15,3 +15,14 @@ def registry() -> Mapping[type, Any]:
     """
     found: Mapping[type, Any] = getattr(sys.modules.get("jax._src.tree_util"), "_registry", {})
     return found
+
+
+def is_tracing() -> bool:
+    """Return whether JAX is tracing or transforming in this thread."""
+    is_clean = getattr(sys.modules.get("jax._src.core"), "trace_state_clean", None)
+    return is_clean is not None and not is_clean()
+
+
+def has_contexts() -> bool:
+    """Return whether this JAX can be made to trace anew what it has traced; it is imported."""
+    return hasattr(sys.modules.get("jax"), "make_user_context")

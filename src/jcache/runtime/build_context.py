@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jcache import clock
-from jcache.fingerprint.io.audit import Reads
+from jcache.fingerprint.io.reads import Reads
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, Root, name_of
 from jcache.runtime.worlds import world
@@ -31,7 +31,7 @@ class Build:
     Args:
         root: the root that the result is for.
         key: key of the result.
-        strict: as in `jcache.fingerprint.io.audit.Reads`.
+        strict: as in `jcache.fingerprint.io.reads.Reads`.
 
     Attributes:
         seconds: the build time; 0 if it is not known.
@@ -40,7 +40,7 @@ class Build:
             imported during the build, and the dependencies of the graphs that were loaded.
         reason: why the result must not be stored; None if it may be stored.
         is_passing: whether `reason` says nothing about the same build in another process.
-        kept: as in `jcache.fingerprint.io.audit.Reads`.
+        kept: as in `jcache.fingerprint.io.reads.Reads`.
     """
 
     def __init__(self, root: Root, key: str, *, strict: bool = False) -> None:

@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.depends_on import Dependency, parse_depends_on
-from jcache.jax_internals import tracing
+from jcache.fingerprint.io.audit import hear_always
+from jcache.jax_internals import registry, tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.build_context import is_nested
@@ -33,6 +34,8 @@ from jcache.units import parse_choice
 
 if TYPE_CHECKING:
     from jcache.runtime.explain import Explanation
+
+hear_always(registry.is_tracing, registry.has_contexts)
 
 _INSIDE: Final = "it is called inside jax.jit, jax.vmap or jax.grad: put jcache.jit around the outermost function"
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from jcache import clock
 from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
 from jcache.fingerprint.depends_on import Dependency
+from jcache.fingerprint.io import memos
 from jcache.jax_internals import avals, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.gc_pause import collector
@@ -271,6 +272,7 @@ class Resolver:
         made = unflattened(structure, values)
         if not isinstance(made, Remade):  # the marker is in the program that JAX traces: this one is given up
             raise CannotReplay(made)
+        memos.served(kept.opened.header.key_parts)
         return (made.value,)
 
     def _trace(self, looked: _Looked, traced: Traced, arguments: Given) -> Any:

@@ -67,16 +67,25 @@ def test_deep_values_are_refused_and_others_load(wrap: Any) -> None:
         value = next(iter(value.values() if isinstance(value, dict) else value))
 
 
-def test_values_that_unfold_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list that holds one list twice, which holds one list twice, and so on, is refused before it fills memory."""
+def test_values_that_unfold_without_end_are_small() -> None:
+    """A list that holds one list twice, which holds one list twice, and so on, is stored and loaded as what it is."""
+    value: Any = [1]
+    for _ in range(90):
+        value = [value, value]
+    found = pytrees.load(memoryview(bytearray(b"".join(pytrees.dump(value).pieces))))
+    for _ in range(90):
+        assert found[0] is found[1]
+        found = found[0]
+    assert found == [1]
+
+
+def test_very_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted before they fill memory."""
     from jcache.formats.pytrees import encoding
 
     monkeypatch.setattr(encoding, "MAX_VALUES", 10_000)
-    value: Any = 1
-    for _ in range(90):
-        value = [value, value]
     with pytest.raises(NotStorable, match="makes it more than 10,000 values: make arrays of them"):
-        pytrees.dump(value)
+        pytrees.dump([[1, "a"] for _ in range(4_000)])
 
 
 def test_an_error_of_the_value_is_a_refusal() -> None:

@@ -26,8 +26,16 @@ def test_arrays_are_aligned_views(value: np.ndarray[Any, Any]) -> None:
             assert np.shares_memory(found, memory)
 
 
-@pytest.mark.parametrize("head", [b"", b"jctree1\n", b"jctree2\n" + bytes(8), b"jctree1\n" + b"\xff" * 8 + b"1"])
+@pytest.mark.parametrize("head", [b"", b"jctree1\n", b"jctree3\n" + bytes(8), b"jctree1\n" + b"\xff" * 8 + b"1"])
 def test_a_wrong_beginning_is_damage(head: bytes) -> None:
     """Another magic, no length or one beyond the end is damage."""
     with pytest.raises(DamagedEntry):
         pytrees.load(memoryview(head))
+
+
+def test_only_what_needs_it_has_the_second_magic() -> None:
+    """What shares nothing has the bytes that the first version gave it; what does is damage to its readers."""
+    part = [1.0]
+    assert stored([part, np.ones(3)]).startswith(b"jctree1\n")
+    for value in ([part, part], np.ones(3)[::-1]):
+        assert stored(value).startswith(b"jctree2\n")

@@ -10,8 +10,12 @@ from typing import Final
 _NOBODYS: Final = frozenset({"jax", "jaxlib", "jcache", "jax_plugins", "libtpu"})
 _PLUGINS: Final = ("jax_cuda", "jax_rocm")
 _NEUTRAL: Final = sys.stdlib_module_names | {"etils", "filelock", "zstandard"}
+_NEUTRAL_PACKAGE: Final = "sys"
 _SOURCES: Final = frozenset({"linecache", "tokenize"})
 _FINDERS: Final = _SOURCES | {"importlib", "inspect", "pkgutil", "runpy", "traceback", "warnings", "zipimport"}
+_WRAPPERS: Final = frozenset(  # whose frames are between what reads and its caller, where functions are replaced
+    {"jcache.patching", *(f"jcache.fingerprint.io.{name}" for name in ("audit", "libraries", "reads", "threads"))}
+)
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 
 
@@ -33,7 +37,7 @@ def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> 
     """
     installed = False  # whether the frame that decides is an installed package's
     while frame is not None and frame is not block:
-        package = package_of(frame)
+        package = package_of(frame) if frame.f_globals.get("__name__") not in _WRAPPERS else _NEUTRAL_PACKAGE
         if _imports(frame) or (package in _SOURCES and path.endswith(".py")):
             return Reader.IMPORT if installed else Reader.NOBODY
         if package in _NOBODYS or package.startswith(_PLUGINS):

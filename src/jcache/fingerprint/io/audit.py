@@ -1,209 +1,106 @@
-"""Hearing what the thread at hand reads while it is in a block."""
+"""What is heard in the whole process: audit events, and calls of functions of Python's that are replaced meanwhile."""
 
 # ruff: noqa: ANN401 - the arguments of audit events are of any type
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from functools import cached_property, partial
-from types import FrameType, TracebackType
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from types import FrameType
 from typing import Any, Final
 
-from jcache.fingerprint import keep, origins
-from jcache.fingerprint.io import events
-from jcache.fingerprint.io.attribution import Reader
-from jcache.fingerprint.io.digests import (
-    IRREGULAR,
-    MAX_BYTES,
-    MOST_BYTES,
-    TOO_LARGE,
-    Contents,
-    Look,
-    directory_label,
-    file_label,
-    look_label,
-    names_in,
-    now,
-    seen,
-    variable,
-    variable_label,
-)
-from jcache.frozen import Frozen
+from jcache.fingerprint.io import events, libraries, memos, open_blocks, threads
+from jcache.fingerprint.io.open_blocks import Note, tell
 from jcache.patching import Patch
 
-MAX_FILES: Final = 1000
-_SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
+lock: Final = threading.Lock()
+_KEPT: Final = frozenset({"open", "os.listdir", "os.scandir", "sqlite3.connect"})  # what `memos` notes
 _PROBE: Final = "jcache.fingerprint.io"
-_lock: Final = threading.Lock()
-_blocks: Final[dict[int, list[Reads]]] = {}  # by thread, the outermost first
 _patches: Final[list[Patch]] = []
-_telling: Final[set[int]] = set()  # threads that tell of something
 _heard: bool | None = None  # whether the hook is called; None before it is there
 
 
-Note = Callable[..., None]
-
-
-class Reads:
-    """A block of code, and what it reads; each is good for one use.
+def hear_always(is_tracing: Callable[[], bool], retraces: Callable[[], bool]) -> None:
+    """Note from now on, in the whole process, what is read for results that the program keeps, as `memos` has it.
 
     Args:
-        strict: whether it is a reason not to store that something is written, started or asked over the network.
-            Without, directories that are listed count with the names in them, and files that the block itself has
-            written do not count.
-
-    Attributes:
-        parts: after the block, what was read, "file PATH" or "environment NAME", and what was there.
-        reason: why what was built in it must not be stored, in words that follow its name; None if it may.
-        is_passing: whether that reason says nothing about the same code in another process.
-        origins: where installed files come from that were read, as `jcache.fingerprint.origins` has it.
-        kept: the objects on which cached properties have kept something, and under which names.
+        is_tracing: returns whether JAX is tracing in this thread.
+        retraces: returns whether JAX traces all anew within a strict block.
     """
-
-    def __init__(self, *, strict: bool = True) -> None:
-        self.strict = strict
-        self.parts: Mapping[str, str] = Frozen()
-        self.reason: str | None = None
-        self.is_passing = False
-        self.kept: list[tuple[Any, str]] = []
-        self.frame: FrameType | None = None  # that has begun the block
-        self._place: str | None = None  # the working directory at the beginning
-        self._texts: dict[str, str] = {}
-        self._contents = Contents(MAX_BYTES if strict else MOST_BYTES)
-        self._written: set[str] = set()
-        self.origins: set[origins.Origin] = set()
-
-    def __enter__(self) -> Reads:
-        self.frame = sys._getframe(1)
-        self._place = _working_directory()
-        with _lock:
-            self.reason = _watch()
-            self.is_passing = self.reason is not None
-            _blocks.setdefault(threading.get_ident(), []).append(self)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with _lock:
-            _leave(self)
-        self.frame = None
-        self.parts = Frozen(sorted(self._texts.items()))
-        for label, text in now(self.parts).items():
-            if text != self.parts[label]:
-                self.is_passing = self.is_passing or self.reason is None
-                self.refuse(f"read {label}, which changed meanwhile")
-
-    def refuse(self, reason: str, who: Reader = Reader.PROGRAM) -> None:
-        """What was built must not be stored; the first reason counts."""
-        if who is Reader.PROGRAM:
-            self.reason = self.reason or reason
-
-    def add_file(self, path: str, who: Reader) -> None:
-        """A file was opened for reading, or was to be; by a relative path it is another one in each directory."""
-        whole = os.path.join(os.getcwd(), path)
-        path = self._named(path)
-        label = file_label(path)
-        if label in self._texts or self.reason is not None or whole in self._written or self._is_installed(whole):
-            return
-        if not self.strict and path.startswith(_SYSTEM):
-            return
-        text = self._contents.of_file(path)
-        if len(self._texts) >= MAX_FILES:
-            self.refuse(f"read more than {MAX_FILES:,} files")
-        elif text in (IRREGULAR, TOO_LARGE) or not path.isprintable():
-            self.refuse(f"read {path!a}, which is {text}" if path.isprintable() else f"read {path!a}", who)
-        else:
-            self._texts[label] = text
-
-    def _is_installed(self, path: str) -> bool:
-        """Whether a file is of a distribution, which counts as a whole, or of Python."""
-        origin = origins.of_path(path)
-        if origin:
-            self.origins.add(origin)
-        return bool(origin)
-
-    def _named(self, path: str) -> str:
-        """A path by which a later process finds what is meant, from the directory where it begins."""
-        return path if _working_directory() == self._place else os.path.join(os.getcwd(), path)
-
-    def add_directory(self, path: str) -> None:
-        """A directory was listed."""
-        whole = os.path.abspath(path)
-        path = self._named(path)
-        if self.reason is None and not self._is_installed(whole) and path.isprintable():
-            self._texts.setdefault(directory_label(path), names_in(path))
-
-    def add_look(self, path: str, look: Look) -> None:
-        """It was asked what there is at a path."""
-        path, whole = self._named(path), os.path.join(os.getcwd(), path)
-        label = look_label(path, look)
-        if label in self._texts or self.reason is not None or self._is_installed(whole):
-            return
-        if len(self._texts) >= MAX_FILES or not path.isprintable():
-            self.refuse(f"asked for more than {MAX_FILES:,} files" if path.isprintable() else f"asked for {path!a}")
-        else:
-            self._texts[label] = seen(path, look)
-
-    def deed(self, what: str, who: Reader) -> None:
-        """Something was done that cannot be told again."""
-        if self.strict:
-            self.refuse(what, who)
-
-    def wrote(self, path: str, who: Reader) -> None:
-        """A file was opened for writing."""
-        self.deed(f"wrote the file {path!a}", who)
-        self._written.add(path)
-
-    def add_variable(self, name: str) -> None:
-        """An environment variable was asked for."""
-        if self.reason is None:
-            self._texts.setdefault(variable_label(name), variable(name))
+    with lock:
+        if not memos.is_on() and type(os.environ) is os._Environ:
+            _add_hook()
+            memos.begin(is_tracing, retraces)
+            Patch(os._Environ, "__getitem__", _noting_variables)
 
 
-def _watch() -> str | None:
-    """Have the blocks hear what is read; returns why that cannot be."""
-    global _heard
-    if _heard is None:
-        _heard = False
-        sys.addaudithook(_hook)
-        sys.audit(_PROBE)
+def watch(*more: Callable[[], Patch]) -> str | None:
+    """Have the blocks hear what is read; returns why that cannot be.
+
+    Args:
+        more: make replacements of functions beside those that are made here.
+    """
+    _add_hook()
     if type(os.environ) is not os._Environ:
         return "cannot be watched: `os.environ` is not Python's own"
     if not _patches:
         replaced: list[tuple[Any, str, Note]] = [(os._Environ, "__getitem__", events.variable)]
         replaced += [(os._Environ, name, events.environment) for name in ("__iter__", "__len__", "__repr__")]
-        replaced += [(threading.Thread, "start", events.thread)]
         replaced += [(os, name, events.asked_of) for name in ("stat", "access")]
         replaced += [(os, name, events.asked_of_link) for name in ("lstat", "readlink")]
         _patches.extend(Patch(cls, name, _heard_by(note)) for cls, name, note in replaced)
-        _patches.append(Patch(cached_property, "__get__", _keeping))
+        _patches.extend(make() for make in more)
+        _patches.extend(threads.patches())
+        _patches.extend(libraries.patches(_heard_by))
     return None if _heard else "cannot be watched: another audit hook forbids it"
 
 
-def _leave(block: Reads) -> None:
-    me = threading.get_ident()
-    _blocks[me].remove(block)
-    if not _blocks[me]:
-        del _blocks[me]
-    if not _blocks:
+def unwatch() -> None:
+    """Undo what `watch` has replaced, if no block is open any more."""
+    if open_blocks.are_none():
         while _patches:
             _patches.pop().undo()
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    """Hears every audit event of the process; must be quick where no block is open, and raise nothing."""
+def _add_hook() -> None:
+    """Add the audit hook, once."""
     global _heard
-    if _blocks and (blocks := _blocks.get(threading.get_ident())):
+    if _heard is None:
+        _heard = False
+        sys.addaudithook(_hook)
+        sys.audit(_PROBE)
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    """Hears every audit event of the process; must be quick where nothing is to be heard, and raise nothing."""
+    global _heard
+    if not _KEPT:  # the interpreter is ending, and has emptied this module
+        return
+    if event in _KEPT and memos.is_on():
+        memos.note(sys._getframe(1), event, arguments)
+    if not open_blocks.are_none() and (blocks := open_blocks.of_this_thread()):
         if event == "open":
-            _tell(blocks, events.opened, arguments)
+            tell(blocks, events.opened, arguments)
+        elif event == "import" and libraries.is_to_be_patched(arguments[0]):
+            tell(blocks, _import, arguments)
         elif events.is_deed(event):
-            _tell(blocks, events.happened, (event, *arguments))
+            tell(blocks, events.happened, (event, *arguments))
     elif _heard is False and event == _PROBE:
         _heard = True
+
+
+def _import(_blocks: object, _frame: FrameType, name: str, *_others: Any) -> None:
+    """Import a library that the program is about to import, so as to hear what it opens."""
+    with suppress(Exception):  # which the program's own import raises again
+        importlib.import_module(name)
+        with lock:
+            if _patches:
+                _patches.extend(libraries.patches(_heard_by, name))
 
 
 def _heard_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -211,8 +108,8 @@ def _heard_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            if blocks := _blocks.get(threading.get_ident()):
-                _tell(blocks, partial(note, **named) if named else note, arguments, depth=3)
+            if blocks := open_blocks.of_this_thread():
+                tell(blocks, partial(note, **named) if named else note, arguments, depth=2)
             return original(*arguments, **named)
 
         return call
@@ -220,41 +117,11 @@ def _heard_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return replace
 
 
-def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
-    """What a property keeps counts as derived if it reads nothing for it."""
+def _noting_variables(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What is put around the look-up of a variable, so that it is noted for results that are kept."""
 
-    def get(a_property: Any, instance: Any, owner: Any = None) -> Any:
-        if instance is None or threading.get_ident() not in _blocks:
-            return original(a_property, instance, owner)
-        with Reads() as read:
-            value = original(a_property, instance, owner)
-        if not read.parts and read.reason is None:
-            keep(instance, a_property.attrname, value)
-            for block in _blocks.get(threading.get_ident(), ()):
-                block.kept.append((instance, a_property.attrname))
-        return value
+    def get(environ: Any, name: Any) -> Any:
+        memos.note(sys._getframe(2), "environment", (name,))
+        return original(environ, name)
 
     return get
-
-
-def _tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: int = 2) -> None:
-    """Tell the blocks; what goes wrong with that is a reason not to store, and what is read for it is no news."""
-    me = threading.get_ident()
-    if me in _telling:
-        return
-    _telling.add(me)
-    try:
-        note(blocks, sys._getframe(depth), *arguments)
-    except Exception as error:  # noqa: BLE001  the program goes on
-        for block in blocks:
-            block.is_passing = block.is_passing or block.reason is None
-            block.refuse(f"could not be watched ({error!r})")
-    finally:
-        _telling.discard(me)
-
-
-def _working_directory() -> str | None:
-    try:
-        return os.getcwd()
-    except OSError:  # it has been removed
-        return None

@@ -20,6 +20,7 @@ MOST_BYTES: Final = 4 << 30
 _FILE: Final = "file "
 _DIRECTORY: Final = "directory "
 _VARIABLE: Final = "environment "
+_WRITE_AHEAD_LOG: Final = "-wal"  # of a database of SQLite, which makes an empty one to read
 _CHUNK: Final = 1 << 20
 _SHOWN: Final = 60  # characters of a variable's value; longer ones are digested
 _SECRET: Final = re.compile("auth|credential|key|pass|secret|token", re.IGNORECASE)
@@ -56,6 +57,21 @@ def variable_label(name: str) -> str:
     return _VARIABLE + name
 
 
+def is_read(label: str) -> bool:
+    """Return whether a label is one of those of which `now` tells what they stand for."""
+    return label.startswith((_FILE, _DIRECTORY, _VARIABLE)) or is_look(label)
+
+
+def is_look(label: str) -> bool:
+    """Return whether a label is one of what there was at a path."""
+    return label.partition(" ")[0] in _LOOKS
+
+
+def path_of(label: str) -> str:
+    """Return the path, or the name of the variable, in a label."""
+    return label.partition(" ")[2]
+
+
 def now(parts: Iterable[str]) -> Mapping[str, str]:
     """What was read, as it is now: equal to the parts if nothing has changed.
 
@@ -71,8 +87,8 @@ def now(parts: Iterable[str]) -> Mapping[str, str]:
             texts[label] = names_in(label.removeprefix(_DIRECTORY))
         elif label.startswith(_VARIABLE):
             texts[label] = variable(label.removeprefix(_VARIABLE))
-        elif (look := label.partition(" ")[0]) in _LOOKS:
-            texts[label] = seen(label.removeprefix(f"{look} "), Look(look))
+        elif is_look(label):
+            texts[label] = seen(path_of(label), Look(label.partition(" ")[0]))
     return Frozen(texts)
 
 
@@ -93,7 +109,8 @@ class Contents:
         except (OSError, ValueError) as error:
             return f"unreadable ({type(error).__name__})"
         try:
-            return self._digested(descriptor)
+            text = self._digested(descriptor)
+            return ABSENT if text.startswith("0 ") and path.endswith(_WRITE_AHEAD_LOG) else text
         except OSError as error:
             return f"unreadable ({type(error).__name__})"
         finally:

@@ -8,20 +8,22 @@ A note is told the blocks of the thread, the frame that does it, and with what a
 from __future__ import annotations
 
 import os
+import socket
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
+from jcache.fingerprint.io import libraries
 from jcache.fingerprint.io.attribution import Reader, looks_for_code, package_of, reader
 from jcache.fingerprint.io.digests import Look
 
 if TYPE_CHECKING:
-    from jcache.fingerprint.io.audit import Reads
+    from jcache.fingerprint.io.reads import Reads
 
-_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_WRITING: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LISTS: Final = frozenset({"os.listdir", "os.scandir"})
-_PATHS: Final = frozenset({"genericpath", "posixpath", "ntpath", "pathlib"})
-_KINDS: Final = frozenset({"exists", "isfile", "isdir", "is_file", "is_dir"})
+_MOVES: Final = frozenset({"os.rename", "os.link"})
+_PATHS: Final = frozenset({"genericpath", "posixpath", "ntpath", "pathlib", "shutil"})
+_KINDS: Final = frozenset({"exists", "isfile", "isdir", "is_file", "is_dir", "copyfile", "copystat", "copymode"})
 _LINKS: Final = frozenset({"islink", "lexists", "is_symlink", "realpath", "_joinrealpath", "resolve"})
 _DEEDS: Final = {
     **dict.fromkeys(("os.listdir", "os.scandir", "glob.glob"), "listed {}"),
@@ -34,8 +36,8 @@ _DEEDS: Final = {
     "os.chdir": "changed the working directory to {}",
     "builtins.input": "asked for input",
     "ctypes.dlopen": "loaded the library {}",
-    "sqlite3.connect": "opened the database {}",
 }
+_KNOWN: Final = frozenset(_DEEDS) | {"sqlite3.connect"}
 
 
 def opened(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, flags: int) -> None:
@@ -51,35 +53,40 @@ def opened(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, 
             block.wrote(whole, who)
         elif mode is None and not os.path.isabs(path):  # os.open may have been given another directory
             block.refuse(f"read the file {path!a} of an unknown directory", who)
+        elif flags & os.O_RDWR:
+            block.opened_for_update(path, who)
         else:
             block.add_file(path, who)
 
 
 def is_deed(event: str) -> bool:
     """Whether an audit event is of something that is done."""
-    return event in _DEEDS or event.startswith("socket.")
+    return event in _KNOWN or event.startswith("socket.")
 
 
-def happened(blocks: list[Reads], frame: FrameType, event: str, what: Any = "", *_others: Any) -> None:
-    if event in _LISTS and isinstance(what or ".", str | bytes):
-        who = reader(frame, blocks[-1].frame)
-        for block in blocks:
-            if not block.strict and who is Reader.PROGRAM:
-                block.add_directory(os.fsdecode(what or "."))
-    if event == "sqlite3.connect" and isinstance(what, str | bytes):
-        _database(blocks, reader(frame, blocks[-1].frame), os.fsdecode(what))
+def happened(blocks: list[Reads], frame: FrameType, event: str, what: Any = "", *others: Any) -> None:
+    if event == "sqlite3.connect":
+        libraries.connected(blocks, frame, what)
+        return
+    if event == "socket.__new__" and others and others[0] == getattr(socket, "AF_UNIX", None):
+        return  # it leads nowhere yet, and each event loop has a pair of them
+    if isinstance(what or ".", str | bytes | os.PathLike):
+        _changes_paths(blocks, frame, event, os.fsdecode(what or "."), others)
     shown = ascii(os.fsdecode(what) if isinstance(what, bytes) else what)
     deed(blocks, frame, _DEEDS.get(event, "used the network").format(shown))
 
 
-def _database(blocks: list[Reads], who: Reader, path: str) -> None:
-    """A database is read as a file is, with what has not been written into it yet."""
-    if path.startswith("file:"):
-        path = unquote(path.removeprefix("file:").partition("?")[0])
+def _changes_paths(blocks: list[Reads], frame: FrameType, event: str, path: str, others: tuple[Any, ...]) -> None:
+    """For blocks that may do things: a directory counts that is listed, and what is moved; not one that is made."""
+    if reader(frame, blocks[-1].frame) is not Reader.PROGRAM:
+        return
     for block in blocks:
-        if not block.strict and who is not Reader.NOBODY and path not in {"", ":memory:"}:
-            block.add_file(path, who)
-            block.add_file(f"{path}-wal", who)
+        if not block.strict and event in _LISTS:
+            block.add_directory(path)
+        elif not block.strict and event == "os.mkdir":
+            block.made(path)
+        elif not block.strict and event in _MOVES:
+            block.moved(path, os.fsdecode(others[0]))
 
 
 def deed(blocks: list[Reads], frame: FrameType, what: str) -> None:
@@ -99,7 +106,7 @@ def asked_of_link(blocks: list[Reads], frame: FrameType, path: Any, *_others: An
 
 
 def _looked(blocks: list[Reads], frame: FrameType, given: Any, look: Look, named: dict[str, Any]) -> None:
-    if type(given) is int or not any(block.strict for block in blocks) or looks_for_code(frame):
+    if type(given) is int or looks_for_code(frame):
         return
     path = os.fsdecode(given)
     if reader(frame, blocks[-1].frame, path) is not Reader.PROGRAM:
@@ -109,7 +116,7 @@ def _looked(blocks: list[Reads], frame: FrameType, given: Any, look: Look, named
     for block in blocks:
         if named.get("dir_fd") is not None:
             block.deed(f"asked for {path!a} in an unknown directory", Reader.PROGRAM)
-        elif block.strict:
+        else:
             for each in looks:
                 block.add_look(path, each)
 
@@ -131,7 +138,3 @@ def variable(blocks: list[Reads], frame: FrameType, _environ: Any, name: Any) ->
 
 def environment(blocks: list[Reads], frame: FrameType, _environ: Any) -> None:
     deed(blocks, frame, "read the whole environment")
-
-
-def thread(blocks: list[Reads], frame: FrameType, _thread: Any) -> None:
-    deed(blocks, frame, "started a thread")

@@ -4,10 +4,10 @@ r"""The bytes of graphs: an encoding of trees of arrays and plain values, withou
     dumped = pytrees.dump({"rates": numpy.ones(3), "names": ["a", "b"]})
     pytrees.load(memoryview(bytearray(b"".join(dumped.pieces))))
 
-The payload of a graph's envelope, version 1:
+The payload of a graph's envelope:
 
     payload  = magic tree-length tree blocks                       nothing behind
-    magic    = "jctree1\n"
+    magic    = "jctree1\n" | "jctree2\n"                           the latter where a node of version 2 is used
     length   = 8 bytes, unsigned, big-endian: of the tree, at most 256 MiB
     tree     = JSON (UTF-8, no blanks, the order of keys kept), a node
     blocks   = in the order in which the tree, read from left to right, mentions them; the block of an array starts at
@@ -28,13 +28,25 @@ keys are such str (except a dict of one key that begins with "$"). For every oth
     {"$jax": [dtype, [size…], weak]}  {"$key": [implementation, [size…]]}                  jax.Array, with a block
     {"$same": number}                                                the array of this number, counted as the blocks are
 
+and in version 2, which readers of the first one refuse:
+
+    {"$shared": node}                           a container that is mentioned again
+    {"$again": number}                          that container; the $shared are counted as they end
+    {"$memory": [size, dense]}                  the memory of arrays; a block has its content if it is dense
+    {"$view": [memory | number, dtype, [size…], [stride…], offset, writable, base | null]}
+                                                an array in a memory, which has a number as arrays have; the base is
+                                                another array's node. A memory that is not dense is filled from blocks
+                                                that have the elements of each of its arrays in C order
+
     dtype    = numpy's ``dtype.str`` | "ml_dtypes.<name>" | ["array", dtype, [size…]]
                | ["struct", itemsize, aligned, [[name, title | null, offset, dtype]…]]
     class    = module ":" qualified name
 
-A loaded value equals the dumped one, with these differences: a container or object that was mentioned more than once
-becomes several (an array stays one); arrays become contiguous, in C order if they were not; arrays are writable; jax
-arrays are on the default device; the values that a dataclass's cached properties have stored are left out.
+A loaded value equals the dumped one: a container, an object or an array that is mentioned more than once is one object;
+arrays share memory as they did, and have the same strides and the same write protection. There are these differences:
+numbers, texts, bytes and scalars that were one object may be several; what lies in memory between the elements of all
+arrays is zero; jax arrays are on the default device; the values that a dataclass's cached properties have stored are
+left out.
 
 The bytes cannot choose code that runs on reading. A class is looked up, by module and name, among the classes that the
 program has imported, and must still be an enumeration, namedtuple or dataclass of the same fields; its instances are

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.errors import JcacheError, Unresolved
+from jcache.formats.compression import MAX_CONTENT
 from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
 from jcache.formats.pytrees.grammar import from_bits, malformed
+from jcache.formats.pytrees.memory import StoredMemory, placed, view_of
 from jcache.formats.pytrees.payload import split_payload
 from jcache.formats.pytrees.registration import from_registered
 
@@ -55,6 +57,8 @@ class _Decoder:
         self._payload = payload
         self.position = position
         self._arrays: list[object] = []
+        self._memories: list[StoredMemory] = []
+        self._shared: list[object] = []
 
     def value(self, node: dict[str, Any]) -> Any:  # noqa: ANN401
         if len(node) != 1:
@@ -107,6 +111,13 @@ class _Decoder:
 
     def _ordered(self, body: list[list[Any]]) -> OrderedDict[Any, object]:
         return OrderedDict(self._dict(body))
+
+    def _share(self, body: object) -> object:
+        self._shared.append(body)
+        return body
+
+    def _again(self, body: int) -> object:
+        return self._shared[_index(body)]
 
     # -- classes
 
@@ -171,9 +182,39 @@ class _Decoder:
         return array
 
     def _same(self, body: int) -> object:
-        if _checked(body, int) < 0:
+        return self._arrays[_index(body)]
+
+    def _memory(self, body: list[Any]) -> StoredMemory:
+        import numpy as np
+
+        size, is_dense = body
+        if not 0 <= _checked(size, int) <= MAX_CONTENT:
             raise malformed("arrays")
-        return self._arrays[body]
+        block = self._taken(size, aligned=True) if _checked(is_dense, bool) else np.zeros(size, np.uint8).data
+        self._memories.append(StoredMemory(block, is_dense))
+        return self._memories[-1]
+
+    def _viewed(self, body: list[Any]) -> object:
+        import numpy as np
+
+        memory, description, sizes, strides, offset, is_writable, base = body
+        memory = memory if isinstance(memory, StoredMemory) else self._memories[_index(memory)]
+        dtype, shape = dtypes.restore(description), dtypes.checked_shape(sizes)
+        if (
+            not isinstance(strides, list)
+            or any(type(stride) is not int for stride in strides)
+            or type(offset) is not int
+        ):
+            raise malformed("arrays")
+        place = shape, dtype, strides, offset
+        if base is None:
+            array = placed(memory.block, *place)
+        else:
+            array = view_of(_checked(base, np.ndarray), memory.block, *place)
+        if not memory.is_dense:
+            dtypes.copy(self._view(dtype, sizes), array)
+        array.flags.writeable = _checked(is_writable, bool)
+        return self._known(array)
 
     def _scalar(self, body: list[Any]) -> object:
         import numpy as np
@@ -195,13 +236,22 @@ class _Decoder:
         return np.bytes_(_checked(body, bytes))
 
 
+_NAMES: Final = {"share": "shared", "viewed": "view"}  # where the methods have names of their own
 _DECODERS: Final[dict[str, Callable[[_Decoder, Any], object]]] = {
-    f"${name}": getattr(_Decoder, f"_{name}")
+    f"${_NAMES.get(name, name)}": getattr(_Decoder, f"_{name}")
     for name in (
         "int", "float", "complex", "str", "bytes", "tuple", "set", "frozenset", "range", "slice", "dict", "ordered",
         "enum", "flag", "namedtuple", "dataclass", "registered", "array", "jax", "key", "same", "scalar", "text", "raw",
+        "share", "again", "memory", "viewed",
     )
 }  # fmt: skip
+
+
+def _index(number: object) -> int:
+    """Return a number that counts something that was before."""
+    if type(number) is not int or number < 0:
+        raise malformed("tree")
+    return number
 
 
 def _checked(value: Any, cls: type) -> Any:  # noqa: ANN401

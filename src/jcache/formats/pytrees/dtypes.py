@@ -154,6 +154,14 @@ def _copy_fields(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> 
             _copy_fields(source[name], target[name])
 
 
+def copy(source: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
+    """Copy an array into another of the same shape and dtype, but for bytes that belong to no field."""
+    if _has_padding(source.dtype):
+        _copy_fields(source, target)
+    else:
+        target[...] = source
+
+
 def _ml_dtype(name: str) -> np.dtype[Any] | None:
     import numpy as np
 

@@ -16,8 +16,10 @@ from jcache.formats.compression import MAX_CONTENT
 from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
 from jcache.formats.pytrees.grammar import MAX_DEPTH, MAX_VALUES, PLAIN, Unsupported, are_nodes, bits_of, is_text
-from jcache.formats.pytrees.payload import MAX_TREE, Block, Dumped, join_payload
+from jcache.formats.pytrees.memory import Arrays
+from jcache.formats.pytrees.payload import MAX_TREE, Dumped, join_payload
 from jcache.formats.pytrees.registration import Registered, registered
+from jcache.formats.pytrees.sharing import Containers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +56,13 @@ def dump(value: object) -> Dumped:
     """
     encoder = _Encoder()
     try:
-        tree = json.dumps(encoder.node(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        root = encoder.node(value)
+        if encoder.containers.are_shared:
+            root = encoder.containers.resolved(root)
+        blocks = encoder.arrays.finish()
+        tree = json.dumps(root, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except NotStorable:
+        raise
     except _CannotEncode as refused:
         raise NotStorable(str(refused)) from refused.__cause__
     except RecursionError as error:
@@ -63,29 +71,37 @@ def dump(value: object) -> Dumped:
         raise NotStorable(f"The value cannot be stored: {type(error).__name__}: {error}.") from error
     if len(tree) > MAX_TREE:
         raise NotStorable(f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {_ADVICE}.")
-    return Dumped(tuple(join_payload(tree, encoder.blocks)))
+    return Dumped(tuple(join_payload(tree, blocks, shares=encoder.containers.are_shared or encoder.arrays.has_views)))
 
 
 class _Encoder:
     """Turns one value into a node, and collects the blocks that it mentions."""
 
     def __init__(self) -> None:
-        self.blocks: list[Block] = []
+        self.arrays = Arrays()
         self._bytes = 0
         self._values = 0
         self._open: set[int] = set()  # ids of the containers around the current value
-        self._arrays: dict[int, tuple[int, object]] = {}  # number and array, by the array's id
+        self.containers = Containers()
+        self._nodes = self.containers.nodes
+        self._kept: list[object] = []  # what a `to_dict` has returned, so that its ids stay its own
 
     def node(self, value: object) -> Node:
-        encode = _ENCODERS.get(type(value))
+        encode = _PLAIN.get(type(value))
         if encode is not None:
             return encode(self, value)
-        return self._other(value)
+        if id(value) in self._nodes:
+            return self.containers.again(value)
+        encode = _CONTAINERS.get(type(value))
+        node = encode(self, value) if encode is not None else self._other(value)
+        if encode is not None and (value or type(value) not in _SINGLE_IF_EMPTY):
+            self._nodes[id(value)] = node
+        return node
 
     def _other(self, value: object) -> Node:
         cls = type(value)
         if (how := registered(cls)) is not None:
-            return self._registered(value, how)
+            return self.containers.add(value, self._registered(value, how))
         if isinstance(value, enum.Enum):
             return self._enum(value)
         numpy, jax = sys.modules.get("numpy"), sys.modules.get("jax")
@@ -94,9 +110,9 @@ class _Encoder:
         if jax is not None and isinstance(value, getattr(jax, "Array", ())):
             return self._jax(value)
         if is_dataclass(cls):
-            return self._dataclass(value)
+            return self.containers.add(value, self._dataclass(value))
         if isinstance(value, tuple) and classes.is_namedtuple(cls):
-            return self._namedtuple(value)
+            return self.containers.add(value, self._namedtuple(value))
         raise _CannotEncode(value, "no codec knows")
 
     # -- containers
@@ -152,6 +168,7 @@ class _Encoder:
             state = how.to_dict(value)
         except Exception as error:
             raise _CannotEncode(value, f"has a `to_dict` that raised {error!r}", "correct it") from error
+        self._kept.append(state)
         return {"$registered": [how.name, *self._items(value, [state], lambda _: ".to_dict()")]}
 
     def _enum(self, value: enum.Enum) -> Node:
@@ -193,21 +210,10 @@ class _Encoder:
 
         if type(value) is not np.ndarray:
             raise _CannotEncode(value, "is a class of arrays of its own", "return `numpy.asarray` of it")
-        return self._same(value) or self._new_array(value)
-
-    def _same(self, value: object) -> Node:
-        """Return the node of an array that was mentioned before, None for a new one."""
-        known = self._arrays.get(id(value))
-        if known is not None:
-            return {"$same": known[0]}
-        self._arrays[id(value)] = len(self._arrays), value  # a reference, so that no other array gets its id
-        return None
-
-    def _new_array(self, value: np.ndarray[Any, Any]) -> Node:
-        dtype = self._dtype(value)
-        order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
-        self._block(dtypes.bytes_of(value.T if order == "F" else value), aligned=True)
-        return {"$array": [dtype, list(value.shape), order]}
+        if self.arrays.is_known(value):
+            return self.arrays.mention(value)
+        self._count_bytes(value, value.nbytes)
+        return self.arrays.mention(value, self._dtype(value))
 
     def _dtype(self, value: np.ndarray[Any, Any] | np.generic) -> Node:
         try:
@@ -231,23 +237,24 @@ class _Encoder:
             host, node = jax_arrays.to_numpy(value)
         except Unsupported as error:
             raise _CannotEncode(value, str(error), error.advice or "return it as a numpy array") from error
-        if (same := self._same(value)) is not None:
-            return same
+        if self.arrays.is_known(value):
+            return self.arrays.mention(value)
         if node is None:
             node = {"$jax": [self._dtype(host), list(host.shape), value.weak_type]}
-        self._block(dtypes.bytes_of(host), aligned=True)
+        self._count_bytes(value, host.nbytes)
+        self.arrays.add_block(dtypes.bytes_of(host), aligned=True, of=value)
         return node
 
     # -- plain values
 
-    def _block(self, block: memoryview, *, aligned: bool) -> None:
-        self._bytes += block.nbytes + ALIGNMENT
+    def _count_bytes(self, value: object, size: int) -> None:
+        self._bytes += size + ALIGNMENT
         if self._bytes + MAX_TREE > MAX_CONTENT:
-            raise _CannotEncode(block, f"makes it more than {MAX_CONTENT - MAX_TREE:,} bytes", "store it in parts")
-        self.blocks.append((block, aligned))
+            raise _CannotEncode(value, f"makes it more than {MAX_CONTENT - MAX_TREE:,} bytes", "store it in parts")
 
     def _bytes_object(self, value: bytes) -> Node:
-        self._block(memoryview(value), aligned=False)
+        self._count_bytes(value, len(value))
+        self.arrays.add_block(memoryview(value), aligned=False)
         return {"$bytes": len(value)}
 
     def _itself(self, value: object) -> Node:
@@ -267,7 +274,8 @@ class _Encoder:
 
 
 _DICTS: Final[dict[type, str]] = {dict: "$dict", OrderedDict: "$ordered"}
-_ENCODERS: Final[dict[type, Callable[[_Encoder, Any], Node]]] = {
+_SINGLE_IF_EMPTY: Final = frozenset({tuple, frozenset})  # Python has one empty one of each
+_PLAIN: Final[dict[type, Callable[[_Encoder, Any], Node]]] = {
     type(None): _Encoder._itself,
     bool: _Encoder._itself,
     int: _Encoder._int,
@@ -275,11 +283,13 @@ _ENCODERS: Final[dict[type, Callable[[_Encoder, Any], Node]]] = {
     complex: _Encoder._complex,
     str: _Encoder._str,
     bytes: _Encoder._bytes_object,
+    **dict.fromkeys((range, slice), _Encoder._range),
+}
+_CONTAINERS: Final[dict[type, Callable[[_Encoder, Any], Node]]] = {
     list: _Encoder._list,
     dict: _Encoder._dict,
     OrderedDict: _Encoder._dict,
     **dict.fromkeys((tuple, set, frozenset), _Encoder._tagged),
-    **dict.fromkeys((range, slice), _Encoder._range),
 }
 
 

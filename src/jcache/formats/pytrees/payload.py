@@ -12,6 +12,7 @@ CODEC: Final = "pytree"
 MAX_TREE: Final = 256 << 20  # JSON made of empty lists takes twenty times as much memory
 
 _MAGIC: Final = b"jctree1\n"
+_MAGIC_OF_SHARED: Final = b"jctree2\n"
 _START: Final = len(_MAGIC) + 8
 
 Block: TypeAlias = tuple[memoryview, bool]  # bytes, and whether they are aligned
@@ -29,9 +30,15 @@ class Dumped(NamedTuple):
     codec: str = CODEC
 
 
-def join_payload(tree: bytes, blocks: Iterable[Block]) -> Iterator[bytes | memoryview]:
-    """Yield magic, length, tree and blocks, with zeros before an aligned block."""
-    yield _MAGIC + len(tree).to_bytes(8, "big") + tree
+def join_payload(tree: bytes, blocks: Iterable[Block], *, shares: bool = False) -> Iterator[bytes | memoryview]:
+    """Yield magic, length, tree and blocks, with zeros before an aligned block.
+
+    Args:
+        tree: the tree.
+        blocks: its blocks.
+        shares: whether the tree has nodes that the first version of the grammar lacks.
+    """
+    yield (_MAGIC_OF_SHARED if shares else _MAGIC) + len(tree).to_bytes(8, "big") + tree
     position = _START + len(tree)
     for block, is_aligned in blocks:
         if is_aligned and (gap := -position % ALIGNMENT):
@@ -48,6 +55,6 @@ def split_payload(payload: memoryview) -> tuple[memoryview, int]:
         DamagedEntry: the payload does not begin as one.
     """
     length = int.from_bytes(payload[len(_MAGIC) : _START], "big")
-    if bytes(payload[: len(_MAGIC)]) != _MAGIC or length > min(MAX_TREE, len(payload) - _START):
+    if bytes(payload[: len(_MAGIC)]) not in {_MAGIC, _MAGIC_OF_SHARED} or length > min(MAX_TREE, len(payload) - _START):
         raise malformed("beginning")
     return payload[_START : _START + length], _START + length

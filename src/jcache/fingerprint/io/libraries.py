@@ -1,0 +1,129 @@
+"""Files that libraries open in C code: seen as the calls that open them.
+
+- `sqlite3` tells which database it opens, but not which ones are attached: the statements tell that.
+- HDF5 and netCDF tell nothing: the constructors of the classes of `_CLASSES` are replaced.
+"""
+
+# ruff: noqa: ANN401 - what libraries take and return is anything
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from jcache.fingerprint.io import open_blocks
+from jcache.fingerprint.io.attribution import Reader, reader
+from jcache.fingerprint.io.open_blocks import Note
+from jcache.patching import Patch
+
+if TYPE_CHECKING:
+    from jcache.fingerprint.io.reads import Reads
+
+_CLASSES: Final = {"h5py": "File", "netCDF4": "Dataset"}  # called with a path and a mode
+_MODULES: Final = ("sqlite3", "sqlite3.dbapi2", *_CLASSES)
+_NEW_FILE: Final = ("w", "x")  # how modes begin that read nothing
+_ATTACH: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*attach\b", re.I | re.S)
+_NAME: Final = re.compile(r"\s*(?:database\b\s*)?(?P<name>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")\s*as\b", re.I)
+_UNNAMED: Final = frozenset({"", ":memory:"})
+_connecting: Final = threading.local()
+
+
+def patches(heard_by: Callable[[Note], Callable[..., Any]], *only: str) -> Iterator[Patch]:
+    """Replace what opens files in the libraries that are loaded.
+
+    Args:
+        heard_by: makes a replacement of a function which tells a note of its calls.
+        only: the modules that are meant; all unless given.
+    """
+    for module in only or _MODULES:
+        if module not in _CLASSES and hasattr(sys.modules.get(module), "connect"):
+            yield Patch(sys.modules[module], "connect", _hearing_statements)
+        name = _CLASSES.get(module, "")
+        if (cls := getattr(sys.modules.get(module), name, None)) is not None:
+            with suppress(TypeError):  # a class of C code, which cannot be changed
+                yield Patch(cls, "__init__", heard_by(opened))
+
+
+def is_to_be_patched(module: object) -> bool:
+    """Return whether a module is one of which a class is replaced, and is not loaded."""
+    return module in _MODULES and module not in sys.modules
+
+
+def opened(
+    blocks: list[Reads], frame: FrameType, _self: Any, given: Any, mode: Any = "r", *_args: Any, **_: Any
+) -> None:
+    """Note a file of HDF5 or netCDF that is opened."""
+    if not isinstance(given, str | bytes | os.PathLike):
+        return  # a file that Python has opened
+    path, who = os.fsdecode(given), reader(frame, blocks[-1].frame)
+    for block in blocks:
+        if who is Reader.NOBODY:
+            return
+        if "://" in path:
+            block.deed("used the network", who)
+        elif str(mode).startswith(_NEW_FILE):
+            block.wrote(os.path.join(os.getcwd(), path), who)
+        elif str(mode).startswith("r") and "+" not in str(mode):
+            block.add_file(path, who)
+        else:
+            block.opened_for_update(path, who)
+
+
+def connected(blocks: list[Reads], frame: FrameType, given: Any) -> None:
+    """Note a database that is opened; it is read as a file is, with what has not been written into it yet."""
+    if not isinstance(given, str | bytes | os.PathLike):
+        return
+    who = reader(frame, blocks[-1].frame)
+    if not getattr(_connecting, "now", False):
+        for block in blocks:
+            block.deed(f"opened the database {os.fsdecode(given)!a} past `sqlite3.connect`", who)
+    _add_database(blocks, os.fsdecode(given), who)
+
+
+def _add_database(blocks: list[Reads], path: str, who: Reader) -> None:
+    if path.startswith("file:"):
+        path = unquote(path.removeprefix("file:").partition("?")[0])
+    for block in blocks:
+        if who is not Reader.NOBODY and path not in _UNNAMED:
+            block.add_file(path, who)
+            block.add_file(f"{path}-wal", who)
+
+
+def _hearing_statements(original: Callable[..., Any]) -> Callable[..., Any]:
+    def connect(*args: Any, **kwargs: Any) -> Any:
+        if not open_blocks.of_this_thread():
+            return original(*args, **kwargs)
+        _connecting.now = True
+        try:
+            connection = original(*args, **kwargs)
+        finally:
+            _connecting.now = False
+        connection.set_trace_callback(_heard_statement)
+        return connection
+
+    return connect
+
+
+def _heard_statement(statement: str) -> None:
+    """Hear a statement, whose parameters have been filled in, before it runs."""
+    blocks = open_blocks.of_this_thread()
+    if blocks and (found := _ATTACH.match(statement)):
+        open_blocks.tell(blocks, _attached, (statement[found.end() :],))
+
+
+def _attached(blocks: list[Reads], frame: FrameType, rest: str) -> None:
+    """Note a database that a statement attaches, of which this is the rest."""
+    who = reader(frame, blocks[-1].frame)
+    if found := _NAME.match(rest):
+        quote = found["name"][0]
+        _add_database(blocks, found["name"][1:-1].replace(quote * 2, quote), who)
+        return
+    for block in blocks:
+        block.refuse("attached a database by a name that only SQLite knows", who)

@@ -1,0 +1,227 @@
+"""What was read for results that the program keeps: those of `functools.lru_cache`, and what JAX has traced.
+
+A block that takes such a result reads nothing again, and depends on what was read for it. That is noted from `begin` on
+in all threads, in blocks and outside: the files and the directories that are opened, and the environment variables that
+are asked for. A block depends on what was read
+
+- for the results of an ``lru_cache`` which was hit during the block,
+- while JAX was tracing, whatever it was, since which of its traces is called is not seen. A block in which JAX traces
+  all anew does not need that.
+"""
+
+# ruff: noqa: ANN401 - the arguments of audit events are of any type
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from jcache.fingerprint.io.attribution import Reader, package_of, reader
+from jcache.fingerprint.io.digests import (
+    Look,
+    directory_label,
+    file_label,
+    is_read,
+    look_label,
+    names_in,
+    now,
+    seen,
+    variable,
+    variable_label,
+)
+
+if TYPE_CHECKING:
+    from jcache.fingerprint.io.reads import Reads
+
+_MOST: Final = 10_000  # files and variables noted for one kind of results
+_LOOKING_UP: Final = frozenset({"os", "_collections_abc"})  # modules that look up a variable for their caller
+_MOST_IN_VAIN: Final = 100  # look-ups of a variable at one place that were for no result, before they go unnoted
+_ENVIRONMENT: Final = "environment"
+_MOST_MODULES: Final = 1_000  # whose ``lru_cache`` objects are remembered
+_LRU: Final = type(functools.lru_cache(str))
+_LIBRARIES: Final = sys.stdlib_module_names | {"jax", "jaxlib", "jcache"}  # whose own results do not count
+_LISTS: Final = frozenset({"os.listdir", "os.scandir"})
+
+Noted = dict[str, tuple[str, str]]  # by the label: another that tells a change more quickly, and what was there then
+_of_lru: Final[WeakKeyDictionary[Any, Noted]] = WeakKeyDictionary()
+_of_traces: Final[Noted] = {}
+_is_tracing: Callable[[], bool] | None = None
+_in_vain: Final[dict[tuple[int, int, str], int]] = {}
+_retraces: Callable[[], bool] | None = None
+_lost = ""  # why something could not be noted
+
+
+def begin(is_tracing: Callable[[], bool], retraces: Callable[[], bool]) -> None:
+    """Note from now on what is read for results that are kept.
+
+    Args:
+        is_tracing: returns whether JAX is tracing in this thread.
+        retraces: returns whether JAX traces all anew within a strict block.
+    """
+    global _is_tracing, _retraces
+    _is_tracing, _retraces = is_tracing, retraces
+
+
+def is_on() -> bool:
+    """Return whether `begin` was called."""
+    return _is_tracing is not None
+
+
+def note(frame: FrameType, event: str, arguments: tuple[Any, ...]) -> None:
+    """Note what an audit event tells, if it is for a result that is kept; ``"environment"`` tells a variable's name."""
+    global _lost
+    try:
+        given = arguments[0] if arguments else None
+        if isinstance(given, str | bytes | os.PathLike):
+            _note(frame, event, os.fsdecode(given))
+        elif given is None and event in _LISTS:
+            _note(frame, event, ".")
+    except Exception as error:  # noqa: BLE001  the program goes on
+        _lost = f"used what could not be watched before ({error!r})"
+
+
+def _note(frame: FrameType, event: str, name: str) -> None:
+    is_traced = _is_tracing is not None and _is_tracing()
+    at = frame
+    while at.f_globals.get("__name__") in _LOOKING_UP and at.f_back is not None:
+        at = at.f_back
+    where = id(at.f_code), at.f_lineno, name
+    if event == _ENVIRONMENT and not is_traced and _in_vain.get(where, 0) >= _MOST_IN_VAIN:
+        return
+    keeping = [_of_lru.setdefault(each, {}) for each in _filled(frame)] + ([_of_traces] if is_traced else [])
+    if not keeping:
+        if event == _ENVIRONMENT and len(_in_vain) < _MOST:
+            _in_vain[where] = _in_vain.get(where, 0) + 1
+        return
+    if reader(frame, None, name) is not Reader.PROGRAM:
+        return
+    label, noted = _evidence(event, name)
+    for each in keeping:
+        if len(each) < _MOST:
+            each[label] = noted
+        else:
+            _add_lost()
+
+
+def _add_lost() -> None:
+    global _lost
+    _lost = f"used results for which more than {_MOST:,} files were read"
+
+
+def _evidence(event: str, name: str) -> tuple[str, tuple[str, str]]:
+    if event == _ENVIRONMENT:
+        label = variable_label(name)
+        return label, (label, variable(name))
+    path = os.path.join(os.getcwd(), name)
+    if event in _LISTS:
+        label = directory_label(path)
+        return label, (label, names_in(path))
+    return file_label(path), (look_label(path, Look.STATUS), seen(path, Look.STATUS))
+
+
+def served(parts: Mapping[str, str]) -> None:
+    """Note what was read for a trace that is served from the disk."""
+    _of_traces.update((label, (label, text)) for label, text in parts.items() if is_read(label))
+
+
+def hits() -> dict[Any, int]:
+    """Return how often each ``lru_cache`` was hit for whose results something was read."""
+    return {each: each.cache_info().hits for each in list(_of_lru)}
+
+
+def hand_on(blocks: Iterable[Reads], _frame: FrameType, before: Mapping[Any, int]) -> None:
+    """Give blocks that are about to be left what was read for the results that they may have taken.
+
+    Args:
+        blocks: which.
+        before: what `hits` has returned when they were entered.
+    """
+    lru = list(_of_lru.items())
+    for block in blocks:
+        taken = [list(noted.items()) for each, noted in lru if each.cache_info().hits > before.get(each, 0)]
+        if not (block.strict and _retraces is not None and _retraces()):
+            taken.append(list(_of_traces.items()))
+        for label, (check, text) in (each for noted in taken for each in noted):
+            if now([check])[check] != text:
+                block.refuse(f"used a result for which {label} was read, which has changed since")
+            else:
+                block.adopt(label)
+        if _lost and any(taken):
+            block.refuse(_lost)
+
+
+# -- which results are being made
+
+
+_plain: Final[dict[int, tuple[CodeType, int]]] = {}  # code that no ``lru_cache`` runs, and the size of its module
+
+
+def _filled(frame: FrameType) -> list[Any]:
+    """Return the ``lru_cache`` objects whose functions run in a frame and in those around it."""
+    found: list[Any] = []
+    at: FrameType | None = frame
+    while at is not None:
+        code = at.f_code
+        known = _plain.get(id(code))
+        if known is None or known[0] is not code or known[1] != len(at.f_globals):
+            is_library = package_of(at) in _LIBRARIES
+            near = [] if is_library or code.co_name == "<module>" else list(_near(at))
+            found += [each for each in near if each not in found]
+            if not near and (is_library or "<locals>" not in code.co_qualname):
+                _plain[id(code)] = code, len(at.f_globals)
+        at = at.f_back
+    return found
+
+
+def _near(frame: FrameType) -> Iterator[Any]:
+    """Yield the ``lru_cache`` objects of a frame's function, where they are usually held.
+
+    These are the frame's module and its classes, the module and the variables of the caller, and the object of which
+    the function is a method.
+    """
+    code, caller = frame.f_code, frame.f_back
+    yield from _of_module(frame.f_globals).get(id(code), ())
+    yield from _of_code([frame.f_globals.get(code.co_name)], code)
+    if code.co_argcount and (instance := frame.f_locals.get(code.co_varnames[0])) is not None:
+        with suppress(Exception):  # an object may have any `__dict__`
+            yield from _of_code(vars(instance).values(), code)
+    if caller is not None and caller.f_globals is not frame.f_globals:
+        yield from _of_module(caller.f_globals).get(id(code), ())
+    if caller is not None and "<locals>" in code.co_qualname:
+        yield from _of_code(caller.f_locals.values(), code)
+
+
+def _of_code(values: Iterable[Any], code: CodeType) -> Iterator[Any]:
+    return (each for each in list(values) if type(each) is _LRU and _code_of(each) is code)
+
+
+_modules: Final[dict[int, tuple[dict[str, Any], int, dict[int, list[Any]]]]] = {}
+
+
+def _of_module(namespace: dict[str, Any]) -> dict[int, list[Any]]:
+    """Return the ``lru_cache`` objects that a module and its classes hold, by the address of their functions' code."""
+    known = _modules.get(id(namespace))
+    if known is not None and known[0] is namespace and known[1] == len(namespace):
+        return known[2]
+    found: dict[int, list[Any]] = {}
+    values = list(namespace.values())
+    for cls in [each for each in values if isinstance(each, type) and each.__module__ == namespace.get("__name__")]:
+        values += [getattr(each, "__func__", each) for each in vars(cls).values()]
+    for each in values:
+        if type(each) is _LRU and (code := _code_of(each)) is not None:
+            found.setdefault(id(code), []).append(each)
+    if len(_modules) >= _MOST_MODULES:
+        _modules.clear()
+    _modules[id(namespace)] = namespace, len(namespace), found
+    return found
+
+
+def _code_of(cached: Any) -> CodeType | None:
+    function = getattr(cached, "__wrapped__", None)
+    return getattr(getattr(function, "__func__", function), "__code__", None)

@@ -1,0 +1,87 @@
+"""The blocks that are open, by the threads that work for them.
+
+A thread works for the block that it is in, and for the block from which its work was handed to it (`threads`).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from jcache.fingerprint.io.reads import Reads
+
+_open: Final[list[Reads]] = []
+_of_thread: Final[dict[int, list[Reads]]] = {}  # the outermost first
+_telling: Final[set[int]] = set()  # threads that tell of something
+
+Note = Callable[..., None]
+
+
+def are_none() -> bool:
+    """Return whether no block is open in any thread."""
+    return not _open
+
+
+def of_this_thread() -> list[Reads]:
+    """Return the blocks that this thread works for, the outermost first."""
+    return _of_thread.get(threading.get_ident(), [])
+
+
+def enter(block: Reads) -> None:
+    """Open a block in this thread."""
+    _open.append(block)
+    _of_thread.setdefault(threading.get_ident(), []).append(block)
+
+
+def leave(block: Reads) -> None:
+    """Close a block, for all threads that work for it."""
+    _open.remove(block)
+    for thread, blocks in list(_of_thread.items()):
+        if block in blocks:
+            blocks.remove(block)
+            if not blocks:
+                _of_thread.pop(thread, None)
+
+
+@contextmanager
+def working_for(blocks: Sequence[Reads]) -> Iterator[None]:
+    """Have this thread work for those of the blocks that are open, and for no others, within the ``with`` block."""
+    me = threading.get_ident()
+    before = _of_thread.pop(me, [])
+    if still := [block for block in blocks if block in _open]:
+        _of_thread[me] = still
+    try:
+        yield
+    finally:
+        _of_thread.pop(me, None)
+        if still := [block for block in before if block in _open]:
+            _of_thread[me] = still
+
+
+def tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: int = 1) -> None:
+    """Tell blocks of something that was read or done.
+
+    What goes wrong with that is a reason not to store, and what is read for it is not told.
+
+    Args:
+        blocks: which.
+        note: takes the blocks, the frame that has done it, and the arguments.
+        arguments: what was done, as the note takes it.
+        depth: how many frames are between the caller of this function and the frame that has done it.
+    """
+    me = threading.get_ident()
+    if me in _telling:
+        return
+    _telling.add(me)
+    try:
+        note(blocks, sys._getframe(depth + 1), *arguments)
+    except Exception as error:  # noqa: BLE001  the program goes on
+        for block in blocks:
+            block.is_passing = block.is_passing or block.reason is None
+            block.refuse(f"could not be watched ({error!r})")
+    finally:
+        _telling.discard(me)

@@ -1,0 +1,101 @@
+"""What was read for results that the program keeps."""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.fingerprint.io.audit import hear_always
+from jcache.fingerprint.io.reads import Reads
+from jcache.jax_internals import registry
+
+hear_always(registry.is_tracing, registry.has_contexts)
+
+
+@functools.cache
+def of_module(path: Path) -> list[str]:
+    return [path.read_text(), *os.listdir(path.parent), os.environ.get("JCACHE_TEST_RATE", "")]
+
+
+def later(path: Path) -> list[str]:
+    return [path.read_text(), *os.listdir(path.parent), os.environ.get("JCACHE_TEST_RATE", "")]
+
+
+class Config:
+    def __init__(self) -> None:
+        self.of_instance = functools.lru_cache(maxsize=None)(self._load)
+
+    def _load(self, path: Path) -> list[str]:
+        return later(path)
+
+    @staticmethod
+    @functools.cache
+    def of_class(path: Path) -> list[str]:
+        return later(path)
+
+
+def of_closure() -> Callable[[Path], list[str]]:
+    @functools.cache
+    def load(path: Path) -> list[str]:
+        return later(path)
+
+    return load
+
+
+def elsewhere(path: Path) -> list[str]:
+    return later(path)
+
+
+other_name = functools.lru_cache(elsewhere)
+HELD: dict[str, Callable[[], Any]] = {
+    "module": lambda: of_module,
+    "other name": lambda: other_name,
+    "instance": lambda: Config().of_instance,
+    "class": lambda: Config.of_class,
+    "closure": of_closure,
+}
+
+
+@pytest.fixture
+def rates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file that stays, since what one test reads by a function of the module is the next one's as well."""
+    path = tmp_path_factory.mktemp("rates") / "rates"
+    path.write_text("2")
+    return path
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("held", HELD)
+def test_a_block_that_takes_a_result_depends_on_what_was_read_for_it(held: str, strict: bool, rates: Path) -> None:
+    """Wherever the `lru_cache` is held; a block that takes no result does not."""
+    load = HELD[held]()
+    load(rates)
+    with Reads(strict=strict) as taking:
+        load(rates)
+    with Reads(strict=strict) as other:
+        pass
+    expected = {f"file {rates}", f"directory {rates.parent}", "environment JCACHE_TEST_RATE"}
+    assert expected <= set(taking.parts) and taking.reason is None
+    assert not other.parts
+
+
+def test_a_result_of_what_has_changed_is_a_reason(rates: Path) -> None:
+    """What the program holds is neither what is there now nor what a later process would make."""
+    load = of_closure()
+    load(rates)
+    rates.write_text("22")
+    with Reads() as reads:
+        load(rates)
+    assert reads.reason == f"used a result for which file {rates} was read, which has changed since"
+
+
+def test_results_that_nothing_was_read_for(rates: Path) -> None:
+    """They are taken without more ado."""
+    double = functools.cache(lambda number: 2 * number)
+    double(1)
+    with Reads() as reads:
+        double(1)
+    assert not reads.parts and reads.reason is None
