@@ -354,7 +354,8 @@ class Shelf:
                 continue
             if there.header.payload_sha256 == content:
                 if not staleness(there.header, call.fingerprint.parts, root):
-                    world.compared(there.header, same=world.judged.is_of(there.header))
+                    same = world.judged.is_of(there.header)
+                    world.compared(there.header, same=same, by_chance=bool(build.chance))
                     return None
                 self._set_aside(call, there.finding(Damage.STALE, "What it was built from has changed."), there.root)
             elif world.is_same_world(there.header):
@@ -363,7 +364,7 @@ class Shelf:
         if call.store.has(call.key):
             build.key = variant
             data = build.seal(dumped, call.fingerprint)
-        return self._put(call, data, build.seconds)
+        return self._put(call, data, build)
 
     def replace(self, call: Call, value: object) -> bool:
         """Stores a value in the place of what is there; returns whether it is there now.
@@ -387,7 +388,7 @@ class Shelf:
         except (OSError, JcacheError) as error:
             reason: str | None = call.store.warn_refused(world.entry, error)
         else:
-            reason = self._put(call, data, 0.0)
+            reason = self._put(call, data, build)
         if reason is not None:
             self.tally.not_stored(reason)
         return reason is None
@@ -395,16 +396,16 @@ class Shelf:
     def _dumped(self, value: object) -> Dumped:
         return pytrees.dump(value) if self._codec is None else self._codec.dump(value)
 
-    def _put(self, call: Call, data: bytes, seconds: float) -> str | None:
+    def _put(self, call: Call, data: bytes, build: Build) -> str | None:
         """Stores an entry; returns why not, None if it is there."""
         header, world = read_header(data), self.world(call)
-        if seconds:  # before it is there, so that whoever waits for it may have it
-            world.compared(header, same=False)
+        if build.seconds:  # before it is there, so that whoever waits for it may have it
+            world.compared(header, same=False, by_chance=bool(build.chance))
         else:
             world.saved(header)
-        outcome = call.store.put_softly(header.key, data, seconds or None)
+        outcome = call.store.put_softly(header.key, data, build.seconds or None)
         if outcome is Outcome.PRESENT and not self._is_of_use(call, header.key):
-            outcome = call.store.put_softly(header.key, data, seconds or None)
+            outcome = call.store.put_softly(header.key, data, build.seconds or None)
         if isinstance(outcome, Refusal):
             return outcome
         if outcome is Outcome.STORED:

@@ -71,17 +71,18 @@ class GraphWorld:
         """Return whether an entry was compared in this very world, so that another result is not to be relied on."""
         return self.judged.is_exact and self.judged.is_of(header)
 
-    def compared(self, header: EnvelopeHeader, *, same: bool) -> None:
+    def compared(self, header: EnvelopeHeader, *, same: bool, by_chance: bool) -> None:
         """Note that an entry has this world's result.
 
         Args:
             header: the header of the entry.
             same: whether it was there before.
+            by_chance: whether building it asked for something that is another thing in each process.
         """
         self.entry, self._own = header.key, (header.key, version_of(header))
         self.told = f"built and compared, {'same' if same else 'another'} result"
         if self._world.unknown is None:
-            left = self.judged.left_after(by_chance=self._by_chance, same=same)
+            left = self.judged.left_after(by_chance=by_chance or self._by_chance, same=same)
             self._comparisons.add(self._key, header, self._world, left)
 
     def saved(self, header: EnvelopeHeader) -> None:

@@ -40,6 +40,7 @@ class Build:
             imported during the build, and the dependencies of the graphs that were loaded.
         reason: why the result must not be stored; None if it may be stored.
         is_passing: whether `reason` says nothing about the same build in another process.
+        chance: what the build asked for that is another thing in each process.
         kept: as in `jcache.fingerprint.io.reads.Reads`.
     """
 
@@ -52,6 +53,7 @@ class Build:
         self.found: dict[str, str] = {}
         self.reason: str | None = None
         self.is_passing = False
+        self.chance: frozenset[str] = frozenset()
         self.kept: list[tuple[Any, str]] = []
 
     def run(self, call: Callable[[], T]) -> T:
@@ -69,6 +71,7 @@ class Build:
             _all_builds.remove(self)
         self.kept = read.kept
         self.found.update({**read.parts, **world.imported(loaded, digests_of(self.root))})
+        self.chance = frozenset(read.chance)
         self.is_passing = read.is_passing
         self.reason = None if read.reason is None else f"it {read.reason}."
         return value

@@ -89,6 +89,11 @@ class Traced:
         return None if same else OTHER_RESULT
 
     @property
+    def chance(self) -> frozenset[str]:
+        """What can be asked for, or was, that is another thing in each process."""
+        return self.build.chance | frozenset(self.asked.fingerprint.chance)
+
+    @property
     def parts(self) -> dict[str, str]:
         """What the trace was made from; what is in the key counts as the key has it."""
         return {**self.build.found, **self.asked.parts}

@@ -239,7 +239,7 @@ class Shelf:
             reason += "; if it iterates over a set, set PYTHONHASHSEED=0"
         self.comparisons.refuse(traced.asked.key, traced.world, reason)
         name = traced.asked.fingerprint.name
-        if "PYTHONHASHSEED" in os.environ and not traced.asked.fingerprint.chance:
+        if "PYTHONHASHSEED" in os.environ and not traced.chance:
             warn_outside(
                 f"`{name}`: {reason}. Something that it depends on is not seen by jcache: name it by `depends_on=`. "
                 "Its trace is not served here any more; processes that it has served may have computed other results.",
@@ -280,7 +280,7 @@ class Shelf:
     def _compared(self, traced: Traced, *, same: bool) -> None:
         """Notes that a trace has the program of this world."""
         if traced.header is not None and traced.world.unknown is None:
-            left = traced.judged.left_after(by_chance=bool(traced.asked.fingerprint.chance), same=same)
+            left = traced.judged.left_after(by_chance=bool(traced.chance), same=same)
             self.comparisons.add(traced.asked.key, traced.header, traced.world, left)
 
     def served(self, kept: Kept, replay: Replay, seconds: float | None) -> str | None:

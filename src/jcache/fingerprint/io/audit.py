@@ -14,7 +14,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, Final
 
-from jcache.fingerprint.io import events, libraries, memos, open_blocks, threads
+from jcache.fingerprint.io import chances, events, libraries, memos, open_blocks, threads
 from jcache.fingerprint.io.open_blocks import Note, tell
 from jcache.patching import Patch
 
@@ -57,6 +57,7 @@ def watch(*more: Callable[[], Patch]) -> str | None:
         _patches.extend(make() for make in more)
         _patches.extend(threads.patches())
         _patches.extend(libraries.patches(_heard_by))
+        _patches.extend(chances.patches(_heard_by))
     return None if _heard else "cannot be watched: another audit hook forbids it"
 
 

@@ -54,6 +54,7 @@ class Reads:
         reason: why what was built in it must not be stored, in words that follow its name; None if it may.
         is_passing: whether that reason says nothing about the same code in another process.
         origins: where installed files come from that were read, as `jcache.fingerprint.origins` has it.
+        chance: what was asked for that is another thing in each process.
         kept: the objects on which cached properties have kept something, and under which names.
     """
 
@@ -64,6 +65,7 @@ class Reads:
         self.is_passing = False
         self.kept: list[tuple[Any, str]] = []
         self.frame: FrameType | None = None  # that has begun the block
+        self.chance: set[str] = set()
         self._place: str | None = None  # the working directory at the beginning
         self._texts: dict[str, str] = {}
         self._files = 0
@@ -123,7 +125,8 @@ class Reads:
         label = file_label(path)
         if label in self._texts or self.reason is not None or self._is_own(whole) or self._is_installed(whole):
             return False
-        if not self.strict and path.startswith(_SYSTEM) and not path.startswith(_SHARED_MEMORY):
+        if path.startswith(_SYSTEM) and not path.startswith(_SHARED_MEMORY):
+            self.chance.add(path)
             return False
         text = self._contents.of_file(path)
         if self._files >= MAX_FILES:

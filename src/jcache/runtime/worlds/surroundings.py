@@ -11,12 +11,12 @@ from typing import Any, Final
 from jcache.runtime.worlds.digests import short, variables_in
 
 _PREFIXES: Final = ("JAX_", "XLA_", "EQX_", "LIBTPU_", "TPU_", "NVIDIA_TF32")
-_OF_CACHES: Final = ("JAX_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE", "JAX_LOG", "JAX_DEBUG_LOG", "JAX_EXPLAIN_CACHE")
+_OF_CACHES: Final = tuple(
+    f"JAX_{name}" for name in ("COMPILATION_CACHE", "PERSISTENT_CACHE", "LOG", "DEBUG_LOG", "EXPLAIN_CACHE")
+)
 _NO_PACKAGES: Final = sys.stdlib_module_names | {"__main__", "__mp_main__", "jcache", "pytest", "xdist"}
-_OPTIONS: Final = (
-    "JAX_ENABLE_COMPILATION_CACHE",
-    "JAX_RAISE_PERSISTENT_CACHE_ERRORS",
-    "JAX_ENABLE_PGLE",
+_OPTIONS: Final = tuple(
+    f"JAX_{name}" for name in ("ENABLE_COMPILATION_CACHE", "RAISE_PERSISTENT_CACHE_ERRORS", "ENABLE_PGLE")
 )  # which are about caches, and change no program
 
 

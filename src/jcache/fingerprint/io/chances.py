@@ -1,0 +1,57 @@
+"""Hearing when a block asks for what is another thing in each process: the time, its number, a random value.
+
+The functions are replaced in their modules while a block is open, so that a call is heard however deep in a library it
+is. Code that holds such a function under another name is found by `jcache.fingerprint.chance`.
+"""
+
+# ruff: noqa: ANN401 - functions take anything
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from jcache.fingerprint.chance import is_shared_random
+from jcache.fingerprint.io.attribution import Reader, reader
+from jcache.patching import Patch
+
+if TYPE_CHECKING:
+    from jcache.fingerprint.io.reads import Reads
+
+_ASKED: Final = {
+    "time": ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "process_time", "thread_time"),
+    "os": ("urandom", "getpid", "getppid", "getloadavg", "times"),
+    "random": ("_urandom",),  # which numpy draws its seeds from, too
+}
+_SHARED: Final = ("random", "numpy.random")  # modules with functions that draw from a generator of the process
+
+Replace = Callable[[Callable[..., None]], Callable[[Callable[..., Any]], Callable[..., Any]]]
+
+
+def patches(heard_by: Replace) -> Iterator[Patch]:
+    """Yield the replacements of these functions.
+
+    Args:
+        heard_by: makes of a note what replaces a function.
+    """
+    for home, names in _ASKED.items():
+        module = sys.modules.get(home)
+        for name in names:
+            if hasattr(module, name):
+                yield Patch(module, name, heard_by(_note(f"{home}.{name}")))
+    for home in _SHARED:
+        module = sys.modules.get(home)
+        for name, value in list(vars(module).items()) if module is not None else ():
+            if is_shared_random(value):
+                yield Patch(module, name, heard_by(_note(f"{home}.{name}")))
+
+
+def _note(name: str) -> Callable[..., None]:
+    def note(blocks: list[Reads], frame: FrameType, *_arguments: Any, **_named: Any) -> None:
+        if reader(frame, blocks[-1].frame) is Reader.PROGRAM:
+            for block in blocks:
+                block.chance.add(f"`{name}`")
+
+    return note
