@@ -169,7 +169,7 @@ class Readings:
         if kind is not int or value < _LARGE:
             return False
         if value > _NANOSECONDS and self._since[0] <= value / 1e9 <= self._since[1]:
-            return bool(value % 1000)
+            return bool(value % _MILLISECOND)
         return any(self._time[0] - 1 <= value / unit <= self._time[1] for unit in (1, 1e3, 1e6, 1e9))
 
 
@@ -191,6 +191,7 @@ def _began() -> float:
 
 _LARGE: Final = 10**9
 _NANOSECONDS: Final = 10**10
+_MILLISECOND: Final = 10**6  # in nanoseconds: what somebody wrote is a multiple of it
 _UNKNOWN_AGE_S: Final = 10.0
 _BEGAN: Final = _began()
 LOWEST: Final = min(_BEGAN, _LARGE)

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,3 +100,26 @@ def test_results_that_nothing_was_read_for(rates: Path) -> None:
     with Reads() as reads:
         double(1)
     assert not reads.parts and reads.reason is None
+
+
+class Loop:
+    """An object with a method that runs for long."""
+
+    def run(self, path: Path) -> bool:
+        """Return whether a variable is freed when it is deleted, though a file was opened and a result was kept."""
+
+        @functools.lru_cache
+        def text(path: Path) -> str:
+            return path.read_text()
+
+        large = Loop()
+        freed = weakref.ref(large)
+        text(path)
+        os.environ.get("JCACHE_TEST_RATE")
+        del large
+        return freed() is None
+
+
+def test_noting_keeps_no_variable_alive(rates: Path) -> None:
+    """A loop that runs for hours frees what it deletes, on an accelerator as well."""
+    assert Loop().run(rates)

@@ -14,6 +14,7 @@ are asked for. A block depends on what was read
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -188,13 +189,21 @@ def _near(frame: FrameType) -> Iterator[Any]:
     code, caller = frame.f_code, frame.f_back
     yield from _of_module(frame.f_globals).get(id(code), ())
     yield from _of_code([frame.f_globals.get(code.co_name)], code)
-    if code.co_argcount and (instance := frame.f_locals.get(code.co_varnames[0])) is not None:
+    if code.co_argcount and (instance := _locals(frame).get(code.co_varnames[0])) is not None:
         with suppress(Exception):  # an object may have any `__dict__`
             yield from _of_code(vars(instance).values(), code)
     if caller is not None and caller.f_globals is not frame.f_globals:
         yield from _of_module(caller.f_globals).get(id(code), ())
     if caller is not None and "<locals>" in code.co_qualname:
-        yield from _of_code(caller.f_locals.values(), code)
+        yield from _of_code(_locals(caller).values(), code)
+
+
+def _locals(frame: FrameType) -> dict[str, Any]:
+    """Return the variables of a function's frame; before Python 3.13 the frame would keep what is asked for alive."""
+    found = dict(frame.f_locals)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        frame.f_locals.clear()
+    return found
 
 
 def _of_code(values: Iterable[Any], code: CodeType) -> Iterator[Any]:
