@@ -79,21 +79,3 @@ for call in (lambda: jnp.ones(3) @ jnp.ones(4), lambda: jax.jit(own)(1.0)):
         found.append(tracing.is_of_jax(error))
 """
     assert said(program, "found") == [True, False]
-
-
-def test_retracing_runs_a_functions_code_again() -> None:
-    """Within the block JAX traces anew what it has traced before, where this JAX has contexts of users."""
-    program = """
-runs = []
-@jax.jit
-def f(x):
-    runs.append(1)
-    return x + 1
-tracing.prepare()
-f(1.0), f(1.0)
-with tracing.retracing():
-    f(1.0)
-has_contexts = hasattr(jax, "make_user_context")
-"""
-    count, has_contexts = said(program, "[len(runs), has_contexts]")
-    assert count == (2 if has_contexts else 1)

@@ -13,7 +13,6 @@ raised.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
@@ -46,7 +45,7 @@ DependsOn: TypeAlias = Callable[[], Any] | Iterable[Callable[[], Any]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-hear_always(registry.is_tracing, registry.has_contexts)
+hear_always(registry.is_tracing)
 
 _NESTED_WAIT: Final = 60.0  # seconds that who is building something waits for others, so that no two wait for ever
 
@@ -96,10 +95,6 @@ class GraphCache:
             parse_depends_on(depends_on),
         )  # fmt: skip
         named, _, max_bytes, others, chosen, dependencies = self._made_of
-        if "jax" in sys.modules:
-            from jcache.jax_internals import tracing
-
-            tracing.prepare()  # what JAX traced before, it traces anew: what that reads is heard
         self._shelf = Shelf(Places(named, max_bytes, others), codec, chosen, dependencies)
 
     @property

@@ -21,8 +21,3 @@ def is_tracing() -> bool:
     """Return whether JAX is tracing or transforming in this thread."""
     is_clean = getattr(sys.modules.get("jax._src.core"), "trace_state_clean", None)
     return is_clean is not None and not is_clean()
-
-
-def has_contexts() -> bool:
-    """Return whether this JAX can be made to trace anew what it has traced; it is imported."""
-    return hasattr(sys.modules.get("jax"), "make_user_context")

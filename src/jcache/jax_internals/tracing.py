@@ -7,11 +7,10 @@ The functions import JAX, so that importing this module costs nothing.
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import count
 from operator import is_
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jcache.jax_internals.avals import type_of
 from jcache.jax_internals.cache_hook import versions
@@ -40,20 +39,10 @@ _AGAINST_REPLAY: Final = {  # options with which somebody observes a program whi
 
 @cache
 def prepare() -> None:
-    """Make JAX hide jcache's frames in tracebacks as its own ones, and make the context that traces depend on."""
+    """Make JAX hide jcache's frames in tracebacks as its own ones."""
     from jax._src import traceback_util
 
     traceback_util.register_exclusion(PACKAGE)
-    _trace_context()  # early: JAX does not reuse what it has traced before the context was made
-
-
-@cache
-def _trace_context() -> Any:
-    """Return a context of JAX that its traces depend on; None where this JAX makes none."""
-    import jax
-
-    make = getattr(jax, "make_user_context", None)
-    return None if make is None else make(0)
 
 
 def jit(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
@@ -61,12 +50,6 @@ def jit(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     from jax._src import api
 
     return api.jit(function, **options)
-
-
-def retracing() -> AbstractContextManager[Any]:
-    """Make JAX trace jitted functions within the block again, so that all that they read is observed."""
-    context = _trace_context()
-    return nullcontext() if context is None else cast("AbstractContextManager[Any]", context(next(_numbers)))
 
 
 def top_level() -> Callable[[], bool]:

@@ -35,7 +35,7 @@ from jcache.units import parse_choice
 if TYPE_CHECKING:
     from jcache.runtime.explain import Explanation
 
-hear_always(registry.is_tracing, registry.has_contexts)
+hear_always(registry.is_tracing)
 
 _INSIDE: Final = "it is called inside jax.jit, jax.vmap or jax.grad: put jcache.jit around the outermost function"
 

@@ -278,8 +278,7 @@ class Resolver:
     def _trace(self, looked: _Looked, traced: Traced, arguments: Given) -> Any:
         wanted, shelf, rough = looked.asked, looked.shelf, looked.rough
         try:
-            with tracing.retracing():
-                result, values, treedef = traced.run(lambda: self._called(looked, arguments))
+            result, values, treedef = traced.run(lambda: self._called(looked, arguments))
         except Exception:
             raised = Call(wanted.key, shelf, None, rough)
             raised.traced = traced

@@ -13,7 +13,7 @@ from jcache.fingerprint.io.audit import hear_always
 from jcache.fingerprint.io.reads import Reads
 from jcache.jax_internals import registry
 
-hear_always(registry.is_tracing, registry.has_contexts)
+hear_always(registry.is_tracing)
 
 
 @functools.cache

@@ -25,17 +25,16 @@ _patches: Final[list[Patch]] = []
 _heard: bool | None = None  # whether the hook is called; None before it is there
 
 
-def hear_always(is_tracing: Callable[[], bool], retraces: Callable[[], bool]) -> None:
+def hear_always(is_tracing: Callable[[], bool]) -> None:
     """Note from now on, in the whole process, what is read for results that the program keeps, as `memos` has it.
 
     Args:
         is_tracing: returns whether JAX is tracing in this thread.
-        retraces: returns whether JAX traces all anew within a strict block.
     """
     with lock:
         if not memos.is_on() and type(os.environ) is os._Environ:
             _add_hook()
-            memos.begin(is_tracing, retraces)
+            memos.begin(is_tracing)
             Patch(os._Environ, "__getitem__", _noting_variables)
 
 

@@ -5,8 +5,7 @@ in all threads, in blocks and outside: the files and the directories that are op
 are asked for. A block depends on what was read
 
 - for the results of an ``lru_cache`` which was hit during the block,
-- while JAX was tracing, whatever it was, since which of its traces is called is not seen. A block in which JAX traces
-  all anew does not need that.
+- while JAX was tracing, whatever it was, since which of its traces is called is not seen.
 """
 
 # ruff: noqa: ANN401 - the arguments of audit events are of any type
@@ -54,19 +53,17 @@ _of_lru: Final[WeakKeyDictionary[Any, Noted]] = WeakKeyDictionary()
 _of_traces: Final[Noted] = {}
 _is_tracing: Callable[[], bool] | None = None
 _in_vain: Final[dict[tuple[int, int, str], int]] = {}
-_retraces: Callable[[], bool] | None = None
 _lost = ""  # why something could not be noted
 
 
-def begin(is_tracing: Callable[[], bool], retraces: Callable[[], bool]) -> None:
+def begin(is_tracing: Callable[[], bool]) -> None:
     """Note from now on what is read for results that are kept.
 
     Args:
         is_tracing: returns whether JAX is tracing in this thread.
-        retraces: returns whether JAX traces all anew within a strict block.
     """
-    global _is_tracing, _retraces
-    _is_tracing, _retraces = is_tracing, retraces
+    global _is_tracing
+    _is_tracing = is_tracing
 
 
 def is_on() -> bool:
@@ -146,8 +143,7 @@ def hand_on(blocks: Iterable[Reads], _frame: FrameType, before: Mapping[Any, int
     lru = list(_of_lru.items())
     for block in blocks:
         taken = [list(noted.items()) for each, noted in lru if each.cache_info().hits > before.get(each, 0)]
-        if not (block.strict and _retraces is not None and _retraces()):
-            taken.append(list(_of_traces.items()))
+        taken.append(list(_of_traces.items()))
         for label, (check, text) in (each for noted in taken for each in noted):
             if now([check])[check] != text:
                 block.refuse(f"used a result for which {label} was read, which has changed since")
