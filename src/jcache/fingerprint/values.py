@@ -150,7 +150,11 @@ class Encoder(ABC):
 
     def mapping(self, tag: bytes, values: Iterable[tuple[Any, Any]]) -> bytes:
         """Of keys and values."""
-        keyed = [(self.encode(key), key, value) for key, value in values]
+        keyed = [
+            (self.encode(key), key, value)
+            for key, value in values
+            if not (type(key) is str and key == "__builtins__")  # which `exec` leaves in a namespace
+        ]
         if not self.for_trace:
             keyed.sort(key=lambda each: each[0])
         encodings: list[bytes] = []
