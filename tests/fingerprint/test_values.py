@@ -398,7 +398,7 @@ def test_a_method_that_raises_is_a_refusal() -> None:
 
 
 def test_changes_in_words() -> None:
-    """What differs between two fingerprints is told part by part, arguments first."""
+    """What differs between two fingerprints is told part by part, a changed function first, then arguments."""
 
     def model(theta: float, n: int = 1) -> None: ...
 
@@ -406,7 +406,7 @@ def test_changes_in_words() -> None:
     assert changes(one.parts, other.parts) == ["theta 2.0 → 3.0"]
     old = {"helper rate": "code 1", "distribution numpy": "2.2.0", "argument a": "1"}
     new = {"helper rate": "code 2", "distribution numpy": "2.3.1", "global cfg": "5"}
-    assert changes(old, new) == ["a 1 is gone", "global cfg 5 is new", "helper `rate` changed", "numpy 2.2.0 → 2.3.1"]
+    assert changes(old, new) == ["helper `rate` changed", "a 1 is gone", "global cfg 5 is new", "numpy 2.2.0 → 2.3.1"]
 
 
 class Config:

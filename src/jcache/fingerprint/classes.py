@@ -32,7 +32,7 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
     slots = {slots} if isinstance(slots, str) else set(slots)
     yield from _described(cls, own)
     for name, value in own.items():
-        if name in _MADE or _is_slot(name, value, slots, cls):
+        if name in _MADE or name in _OF_PYDANTIC or _is_slot(name, value, slots, cls):
             continue
         if issubclass(cls, enum.Enum) and _is_of_enum(name, value, cls):
             continue
@@ -62,6 +62,10 @@ _OF_ENUMS: Final = frozenset(
      "_unhashable_values_map_", "_hashable_values_", "_use_args_", "_value_repr_", "_flag_mask_", "_singles_mask_",
      "_all_bits_", "_inverted_", "_new_member_", "__new_member__"}
 )  # fmt: skip
+_OF_PYDANTIC: Final = frozenset(
+    f"__pydantic_{name}__"
+    for name in ("core_schema", "validator", "serializer", "parent_namespace", "setattr_handlers")
+)  # made of the fields, with addresses in them
 _OF_MEMBERS: Final = frozenset({"_name_", "__objclass__", "_sort_order_", "_value_"})
 
 

@@ -163,6 +163,7 @@ def _change(label: str, old: str | None, new: str | None) -> tuple[int, str]:
     rank = {"argument": 0, "global": 1, "closure": 1, "default": 1, "attribute": 1, "environment": 2}.get(kind, 3)
     if kind in {"function", "helper", "class", "namespace", "ran"}:
         what = f"{kind} `{name}`" if name else kind
+        rank = -1 if kind in {"function", "helper"} and old and new else rank  # before what its new code reaches
         return rank, what + (" changed" if old and new else " is new" if new else " is gone")
     shown = name if kind in {"argument", "distribution"} and name else label
     if old is None or new is None:
