@@ -1,6 +1,8 @@
 """One module reads the clock, so that tests can replace it."""
 
 import ast
+import subprocess
+import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -15,6 +17,7 @@ READS = {
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
     "process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns", "sleep",
 }  # fmt: skip
+TICK_NS = 20_000_000  # the kernel counts in steps of 10 ms
 ELSEWHERE = {
     "clock.py",
     "runs/recorder/sitecustomize.py",  # of the standard library only: it runs where jcache is not installed
@@ -76,6 +79,33 @@ def test_no_number_meant_for_jax_is_used_up(monkeypatch: pytest.MonkeyPatch) -> 
     """The cache asks for none of the numbers by which JAX's tests replace ``time.monotonic``."""
     monkeypatch.setattr(time, "monotonic", lambda: pytest.fail("asked for the time"))
     assert clock.monotonic() > 0
+
+
+def test_the_beginning_of_a_process_is_the_systems() -> None:
+    """A process knows to within a few ticks when it began, whatever it has done before it asks, and a fork its own."""
+    program = """
+import os, time
+time.sleep(0.5)
+from jcache import clock
+print(clock.began_ns(), flush=True)
+if os.fork() == 0:
+    print(clock.began_ns(), flush=True)
+    os._exit(0)
+os.wait()
+"""
+    before = time.time_ns()
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    began, forked = map(int, told.split())
+    if sys.platform == "linux":
+        assert before - TICK_NS <= began <= time.time_ns() - 500_000_000
+        assert began + 500_000_000 - TICK_NS <= forked <= time.time_ns() + TICK_NS
+
+
+def test_a_process_of_an_unknown_beginning_is_as_old_as_its_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system does not tell when a process began, that is a time before jcache was imported."""
+    monkeypatch.delattr(time, "clock_gettime_ns", raising=False)
+    monkeypatch.setattr(clock, "_began", None)
+    assert clock.began_ns() < time.time_ns() - time.process_time_ns() // 10
 
 
 def test_waiting_is_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:

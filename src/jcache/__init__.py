@@ -45,8 +45,8 @@ if TYPE_CHECKING:
         NotStorable as NotStorable,
     )
     from jcache.formats.pytrees import register_class as register_class
-    from jcache.graphs.cache import (
-        GraphCache as GraphCache,
+    from jcache.graphs.cache import GraphCache as GraphCache
+    from jcache.graphs.decorator import (
         GraphFunction as GraphFunction,
         graph as graph,
     )
@@ -100,7 +100,8 @@ _MODULES = {
     "jcache.errors": "CannotWrite GraphKeyError InvalidValue JcacheError LedgerUnavailable Locked NoCacheHere "
     "NotInEffect NotStorable",
     "jcache.formats.pytrees": "register_class",
-    "jcache.graphs.cache": "GraphCache GraphFunction graph",
+    "jcache.graphs.cache": "GraphCache",
+    "jcache.graphs.decorator": "GraphFunction graph",
     "jcache.graphs.file_codec": "FileCodec",
     "jcache.graphs.stats": "GraphStats",
     "jcache.jax_internals.presets": "Preset",

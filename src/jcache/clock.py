@@ -4,6 +4,7 @@ A module calls ``clock.now_ns()`` and never imports the function itself; a test 
 ``monkeypatch.setattr(clock, "now_ns", …)``.
 """
 
+import os
 import time
 
 
@@ -25,6 +26,28 @@ def thread_cpu() -> float:
     return time.thread_time()
 
 
+def began_ns() -> int:
+    """Return when this process began, in nanoseconds since 1970; where the system does not say, at the latest when."""
+    global _began
+    if _began is None or _began[0] != os.getpid():
+        _began = os.getpid(), _find_beginning_ns()
+    return _began[1]
+
+
+def _find_beginning_ns() -> int:
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        up_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        return now_ns() - up_ns
+    except (OSError, ValueError, AttributeError, IndexError):
+        return _IMPORTED_NS
+
+
 def sleep(seconds: float) -> None:
     """Wait for some seconds."""
     time.sleep(seconds)
+
+
+_IMPORTED_NS = time.time_ns() - time.process_time_ns()  # a process is not younger than the CPU time that it has used
+_began: tuple[int, int] | None = None

@@ -21,7 +21,7 @@ from jcache import GraphCache, GraphKeyError, NotStorable, clock, graph
 from jcache.errors import InvalidValue
 from jcache.findings import Damage
 from jcache.formats.envelope import Codec, seal
-from jcache.graphs import graph_store
+from jcache.graphs import graph_lookup
 from jcache.layout import Kind, Root
 from jcache.runtime import sealed_store
 from jcache.store.economics import Economics
@@ -649,7 +649,7 @@ def test_economics(cache: GraphCache, native: Root, monkeypatch: pytest.MonkeyPa
         return opened(*arguments)
 
     monkeypatch.setattr(clock, "monotonic", functools.partial(sum, passed))
-    monkeypatch.setattr(graph_store, "open_softly", slowly_opened)
+    monkeypatch.setattr(graph_lookup, "open_softly", slowly_opened)
     long, short = (Meanwhile(functools.partial(passed.append, seconds)) for seconds in (2, 0.125))
     for _ in range(3):
         cache.get_or_build(slow, 1, long)

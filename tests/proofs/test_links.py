@@ -200,7 +200,6 @@ def use_as_a_program(root: Path) -> None:
         store.put(Kind.GRAPHS, key(99), executable())
         hints = Verdicts(store.root)
         for name in ("call", "key"):
-            hints.count_start(name)
             hints.slower([name])
             hints.refuse(name, "it calls back")
             hints.expect(name, "another executable")

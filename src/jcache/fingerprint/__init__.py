@@ -4,8 +4,4 @@ from jcache.fingerprint.call import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.describe import changes
 from jcache.fingerprint.walk import digest_of
 
-__all__ = ["Fingerprint", "changed_meanwhile", "changes", "digest_of", "fingerprint", "keep"]
-
-
-def keep(instance: object, name: str, value: object) -> None:
-    """Do nothing: what a cached property keeps is no part of a key."""
+__all__ = ["Fingerprint", "changed_meanwhile", "changes", "digest_of", "fingerprint"]

@@ -47,22 +47,15 @@ def _bound(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
     code = function.__code__
     count, more = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     names = code.co_varnames
+    defaults = dict(zip(names[:count][::-1], (function.__defaults__ or ())[::-1], strict=False))
+    defaults.update(function.__kwdefaults__ or {})
     found = list(zip(names[:count], args, strict=False))
-    defaults = function.__defaults__ or ()
-    first_default = count - len(defaults)
-    for at in range(len(args), count):
+    for at in range(len(found), more):
         name = names[at]
         if name in kwargs and at >= code.co_posonlyargcount:
             found.append((name, kwargs.pop(name)))
-        elif at >= first_default:
-            found.append((name, defaults[at - first_default]))
-        else:
-            return None
-    for name in names[count:more]:
-        if name in kwargs:
-            found.append((name, kwargs.pop(name)))
-        elif name in (function.__kwdefaults__ or {}):
-            found.append((name, (function.__kwdefaults__ or {})[name]))
+        elif name in defaults:
+            found.append((name, defaults[name]))
         else:
             return None
     return _rest(code.co_flags, names[more:], found, args[count:], kwargs)

@@ -91,10 +91,8 @@ def _layout(array: Any) -> Any:
 
 def _scalar(encoder: Any, value: Any) -> bytes:
     encoder.library()
-    if value.dtype.kind in "fc" and value.dtype.name.startswith(("float", "complex")) and value != value:
-        content = b"nan" if value.dtype.kind == "f" else value.tobytes()
-    else:
-        content = value.tobytes()
+    is_nan = value.dtype.kind == "f" and value.dtype.name.startswith("float") and value != value
+    content = b"nan" if is_nan else value.tobytes()
     return several(b"scalar", [_dtype(encoder, value.dtype), tagged(b"content", content)])
 
 
@@ -107,17 +105,8 @@ def _ufunc(encoder: Any, value: Any) -> bytes:
     return several(b"opaque", [text(name)])
 
 
-def _generator(encoder: Any, value: Any) -> bytes:
-    bits = value.bit_generator
-    return several(b"generator", [encoder.class_(type(value)), _bits(encoder, bits)])
-
-
 def _bits(encoder: Any, value: Any) -> bytes:
     return several(b"bits", [encoder.class_(type(value)), encoder.encode(value.state)])
-
-
-def _random_state(encoder: Any, value: Any) -> bytes:
-    return several(b"randomstate", [encoder.encode(value.get_state(legacy=False))])
 
 
 def _jax_array(encoder: Any, array: Any) -> bytes:
@@ -190,9 +179,17 @@ _TABLE: Final[tuple[tuple[Callable[[Any], Any], Callable[[Any, Any], bytes]], ..
     (lambda numpy: numpy.generic, _scalar),
     (lambda numpy: numpy.dtype, _dtype),
     (lambda numpy: numpy.ufunc, _ufunc),
-    (lambda numpy: numpy.random.Generator, _generator),
+    (
+        lambda numpy: numpy.random.Generator,
+        lambda encoder, value: several(
+            b"generator", [encoder.class_(type(value)), _bits(encoder, value.bit_generator)]
+        ),
+    ),
     (lambda numpy: numpy.random.BitGenerator, _bits),
-    (lambda numpy: numpy.random.RandomState, _random_state),
+    (
+        lambda numpy: numpy.random.RandomState,
+        lambda encoder, value: several(b"randomstate", [encoder.encode(value.get_state(legacy=False))]),
+    ),
 )
 
 

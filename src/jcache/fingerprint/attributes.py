@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from jcache.fingerprint.code import meaning
+from jcache.fingerprint.describe import vars_of
 from jcache.jax_internals.registry import registry
 
 ALL: Final = "*"
-_NEUTRAL: Final = frozenset({"builtins", "abc", "typing", "collections.abc"})  # whose classes read no attributes
+NEUTRAL: Final = frozenset({"builtins", "abc", "typing", "collections.abc"})  # whose classes read no attributes
 _GIVES_ANY: Final = ("__getattr__", "__getattribute__")
 _INNER: Final[dict[type, tuple[str, ...]]] = {
     staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel"),
@@ -30,11 +31,7 @@ READ_ALL: Final = frozenset(
 
 def held(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield what an object has in its ``__dict__`` and ``__slots__``; no code of its class runs."""
-    try:
-        own = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        own = None
-    for name, each in list(own.items()) if isinstance(own, dict) else ():
+    for name, each in list(vars_of(value).items()):
         yield str(name), each
     for name in slots(type(value)):
         try:
@@ -58,11 +55,6 @@ def is_whole(cls: type) -> bool:
     if cls in registry() or getattr(vars(cls).get("__dataclass_params__"), "frozen", False):
         return True
     return any(name in vars(each) for each in cls.__mro__[:-1] for name in _GIVES_ANY)
-
-
-def is_neutral(cls: type) -> bool:
-    """Return whether a class of the standard library reads no attributes of those that are derived from it."""
-    return cls.__module__ in _NEUTRAL
 
 
 def is_kept(cls: type, name: str) -> bool:

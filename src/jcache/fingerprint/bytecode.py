@@ -31,7 +31,6 @@ _BY_NAME: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller",
 _GETTERS: Final = frozenset({"attrgetter", "methodcaller"})
 _MOST_GIVEN: Final = 3
 _TAKES: Final = ATTRIBUTE | {"LOAD_SUPER_ATTR"}
-_BUILDS: Final = frozenset({"BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BINARY_OP"})
 _CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
 _LOADS_CONSTANT: Final = frozenset(dis.hasconst)
 _HAS_DOCSTRING: Final = 0x4000000
@@ -68,12 +67,12 @@ def _loads_first_constant(instructions: bytes) -> bool:
     )
 
 
-def nested(code: CodeType) -> Iterator[CodeType]:
+def _nested(code: CodeType) -> Iterator[CodeType]:
     """The code object and all that stand in it."""
     yield code
     for each in code.co_consts:
         if isinstance(each, CodeType):
-            yield from nested(each)
+            yield from _nested(each)
 
 
 class Reads:
@@ -96,7 +95,7 @@ class Reads:
 def reads(code: CodeType) -> Reads:
     """What a code object and all that stand in it look up."""
     found = Reads()
-    codes = list(nested(code))
+    codes = list(_nested(code))
     listings = [steps_of(one) for one in codes]
     for listing in listings:
         _imports(listing, found)

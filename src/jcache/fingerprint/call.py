@@ -2,15 +2,14 @@
 
 # ruff: noqa: ANN401 - callables and arguments are anything
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType, MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
-from jcache.fingerprint.bytecode import nested
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import changes
 from jcache.fingerprint.loose import loose_digest
@@ -25,34 +24,16 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Of one call.
-
-    Attributes:
-        name: of the callable.
-        hash: 64 hexadecimal digits, the same for the same call in every process, on every machine.
-        parts: all that went into the hash, each with a label and in words.
-        functions: the code objects of the functions that were walked through.
-        for_trace: whether it is of a trace.
-        chance: what can be reached that cannot be repeated, in words.
-        loose: digests of values that its code can reach only by other ways than their names, by labels.
-        snapshot: what `changed_meanwhile` needs.
-        depends_on: whose values went into it.
-    """
+    """The fingerprint of one call."""
 
     name: str
-    hash: str
-    parts: Mapping[str, str]
-    functions: tuple[CodeType, ...] = field(default=(), repr=False, compare=False)
+    hash: str  # 64 hexadecimal digits, the same for the same call in every process, on every machine
+    parts: Mapping[str, str]  # all that went into the hash, each with a label and in words
     for_trace: bool = False
-    chance: tuple[str, ...] = ()
-    loose: Mapping[str, str] = field(default_factory=dict, compare=False)
-    snapshot: Snapshot = field(default_factory=Snapshot, repr=False, compare=False)
+    chance: tuple[str, ...] = ()  # what can be reached that cannot be repeated, in words
+    loose: Mapping[str, str] = field(default_factory=dict, compare=False)  # see `jcache.fingerprint.loose`
+    snapshot: Snapshot = field(default_factory=Snapshot, repr=False, compare=False)  # what `changed_meanwhile` needs
     depends_on: tuple[Dependency, ...] = field(default=(), repr=False, compare=False)
-
-    @property
-    def codes(self) -> Mapping[int, CodeType]:
-        """These, and all that stand in them, by their addresses."""
-        return {id(each): each for code in self.functions for each in nested(code)}
 
     @property
     def key(self) -> str:
@@ -66,32 +47,16 @@ def fingerprint(
     kwargs: Mapping[str, Any] = _NOTHING,
     *,
     for_trace: bool = False,
+    before: Snapshot | None = None,
     depends_on: tuple[Dependency, ...] = (),
 ) -> Fingerprint:
-    """The fingerprint of calling `function` with these arguments, which is not done.
+    """Return the fingerprint of calling `function` with these arguments, which is not done.
 
-    Args:
-        function: which.
-        args: its arguments by position.
-        kwargs: and by name.
-        for_trace: as `Walk` has it.
-        depends_on: more values that count.
+    What has only grown since the snapshot `before` counts as it was.
 
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
     """
-    return _taken(function, args, kwargs, for_trace=for_trace, depends_on=depends_on)
-
-
-def _taken(
-    function: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    *,
-    for_trace: bool,
-    before: Snapshot | None = None,
-    depends_on: tuple[Dependency, ...] = (),
-) -> Fingerprint:
     name = name_of(function)
     try:
         call = unfolded(function, args, kwargs)
@@ -103,13 +68,13 @@ def _taken(
             walk = Walk(module, name, walk.names, for_trace=for_trace, before=before)
             _walk(call, walk, depends_on)
         unread = {label: value for label, value in walk.loose if label.startswith("attribute ")}
-        walk.snapshot.hold(walk.alive(), unread)
+        walk.snapshot.hold(walk.alive, unread)
         labels = sorted(walk.parts)
         parts = Frozen((label, walk.parts[label].words) for label in labels)
         loose = {} if before else {label: loose_digest(value) for label, value in walk.loose}
         return Fingerprint(
-            name, total(walk.parts).hex(), parts, walk.codes(), for_trace, tuple(sorted(walk.chance)),
-            Frozen(sorted(loose.items())), walk.snapshot, depends_on,
+            name, total(walk.parts).hex(), parts, for_trace, tuple(sorted(walk.chance)), Frozen(sorted(loose.items())),
+            walk.snapshot, depends_on,
         )  # fmt: skip
     except GraphKeyError:
         raise
@@ -131,26 +96,15 @@ def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:
     walk.run()
 
 
-def changed_meanwhile(
-    then: Fingerprint,
-    function: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    kept: Iterable[tuple[Any, str]] = (),
-) -> list[str]:
-    """What calling a function has changed of that which its fingerprint was made of before, in words.
+def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+    """Return what calling a function has changed of that which its fingerprint was made of before, in words.
 
     Containers may have grown, and integers may have become other integers. It can be asked once.
-
-    Args:
-        then: the fingerprint.
-        function: of which it was made.
-        args: as they were given for it.
-        kwargs: likewise.
-        kept: of no effect any more.
     """
     try:
-        now = _taken(function, args, kwargs, for_trace=then.for_trace, before=then.snapshot, depends_on=then.depends_on)
+        now = fingerprint(
+            function, args, kwargs, for_trace=then.for_trace, before=then.snapshot, depends_on=then.depends_on
+        )
     except GraphKeyError as error:
         return [str(error)]
     else:

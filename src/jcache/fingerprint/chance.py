@@ -8,7 +8,6 @@ the key by their present value. Only what a person types is refused.
 # ruff: noqa: ANN401 - names stand for anything
 
 import datetime
-import os
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -49,29 +48,15 @@ _COMPILED: Final = ("cython_function_or_method", "builtin_function_or_method", "
 
 
 class Met(NamedTuple):
-    """Something of this kind.
+    """Something that is another thing in each process, on each day or on each host."""
 
-    Attributes:
-        words: what it gives, as a sentence; empty for an input.
-        label: of the part of the key that it is, empty for none.
-        value: makes the value of that part.
-    """
-
-    words: str
-    label: str = ""
-    value: Callable[[], object] = bool
+    words: str  # a sentence; empty for an input
+    label: str = ""  # of the part of the key that it is, empty for none
+    value: Callable[[], object] = bool  # makes the value of that part
 
 
 def met(value: Any, given: Iterable[object] = ()) -> Met | None:
-    """Return what a value is of this kind, None if it is nothing of the kind.
-
-    Args:
-        value: anything that code looks up or that a value holds.
-        given: the arguments with which it is called, as a `Lookup` has them.
-
-    Raises:
-        Refused: it gives what a person types.
-    """
+    """Return what a value is of this kind when it is called with some arguments, None if it is nothing of the kind."""
     if value is not None and (value is sys.stdin or value is sys.__stdin__):
         raise Refused(value, "it is what the program is given to read", "read it before and pass it in")
     if not isinstance(value, _CALLED) and type(value).__name__ not in _COMPILED:
@@ -165,7 +150,8 @@ class Readings:
         """Return whether a number is one of them: of seconds, or as a whole number of a smaller unit."""
         if kind is float:
             low, high = self._since
-            return value >= low and ((value <= high and _is_fine(value)) or self._time[0] <= value <= self._time[1])
+            is_fine = bool(value * 1e5 % 1 != 0)  # nobody would write it: it has more digits than a microsecond
+            return bool(value >= low) and ((value <= high and is_fine) or self._time[0] <= value <= self._time[1])
         if kind is not int or value < _LARGE:
             return False
         if value > _NANOSECONDS and self._since[0] <= value / 1e9 <= self._since[1]:
@@ -173,26 +159,9 @@ class Readings:
         return any(self._time[0] - 1 <= value / unit <= self._time[1] for unit in (1, 1e3, 1e6, 1e9))
 
 
-def _is_fine(value: float) -> bool:
-    """Whether nobody would write it: it has more digits than a microsecond."""
-    return value * 1e5 % 1 != 0
-
-
-def _began() -> float:
-    """Return when this process began, by the clock that only goes forward."""
-    try:
-        with open("/proc/self/stat") as stat, open("/proc/uptime") as uptime:
-            ticks = int(stat.read().rpartition(")")[2].split()[19])
-            age = float(uptime.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        age = _UNKNOWN_AGE_S
-    return clock.monotonic() - age
-
-
 _LARGE: Final = 10**9
 _NANOSECONDS: Final = 10**10
 _MILLISECOND: Final = 10**6  # in nanoseconds: what somebody wrote is a multiple of it
-_UNKNOWN_AGE_S: Final = 10.0
-_BEGAN: Final = _began()
+_BEGAN: Final = clock.monotonic() - (clock.now_ns() - clock.began_ns()) / 1e9  # when this process did
 LOWEST: Final = min(_BEGAN, _LARGE)
 """No smaller number is the reading of a clock."""

@@ -21,6 +21,7 @@ _FIELD: Final = ("name", "default", "default_factory", "init", "repr", "hash", "
 _PARAMETERS: Final = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
 _ATTRIBUTE: Final = ("name", "default", "validator", "repr", "eq", "order", "hash", "init", "metadata", "converter",
                      "kw_only", "on_setattr", "alias")  # fmt: skip
+_SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _MACHINERY: Final = frozenset({"dataclasses", "typing", "enum", "collections", "reprlib"})
 _NAMED_TUPLE: Final = frozenset({"_make", "_replace", "_asdict", "__new__"})
 
@@ -28,11 +29,9 @@ _NAMED_TUPLE: Final = frozenset({"_make", "_replace", "_asdict", "__new__"})
 def members(cls: type) -> Iterator[tuple[str, Any]]:
     """What a class defines, by name."""
     own = vars(cls)
-    slots = own.get("__slots__", ())
-    slots = {slots} if isinstance(slots, str) else set(slots)
     yield from _described(cls, own)
     for name, value in own.items():
-        if name in _MADE or name in _OF_PYDANTIC or _is_slot(name, value, slots, cls):
+        if name in _MADE or name in _OF_PYDANTIC or (isinstance(value, _SLOTS) and value.__objclass__ is cls):
             continue
         if issubclass(cls, enum.Enum) and _is_of_enum(name, value, cls):
             continue
@@ -67,12 +66,6 @@ _OF_PYDANTIC: Final = frozenset(
     for name in ("core_schema", "validator", "serializer", "parent_namespace", "setattr_handlers")
 )  # made of the fields, with addresses in them
 _OF_MEMBERS: Final = frozenset({"_name_", "__objclass__", "_sort_order_", "_value_"})
-
-
-def _is_slot(name: str, value: Any, slots: set[str], cls: type) -> bool:
-    if not isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
-        return False
-    return value.__objclass__ is cls and (name in slots or f"_{cls.__name__.lstrip('_')}" in name or bool(slots))
 
 
 def _is_of_enum(name: str, value: Any, cls: type[enum.Enum]) -> bool:

@@ -2,7 +2,7 @@
 
 import functools
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import Chain, reads, signature
 from jcache.fingerprint.encoding import constant
@@ -10,52 +10,32 @@ from jcache.fingerprint.weak_map import WeakIdentities
 
 
 class Lookup:
-    """Names that code looks up; there is one for all functions that look up the same.
-
-    Attributes:
-        chain: the names.
-        name: the same as bytes.
-        given: texts that it is given at once.
-    """
+    """Names that code looks up; there is one for all functions that look up the same."""
 
     __slots__ = ("chain", "given", "name")
 
-    def __init__(self, chain: Chain, name: bytes, given: frozenset[Any]) -> None:
-        self.chain, self.name, self.given = chain, name, given
+    def __init__(self, chain: Chain, given: frozenset[Any]) -> None:
+        self.chain, self.name, self.given = chain, constant(chain) or b"", given
 
 
 class Meaning(NamedTuple):
-    """Of a function's code.
-
-    Attributes:
-        digest: of what it does.
-        lookups: what it looks up outside of itself, in order.
-        attributes: names of all attributes that it takes, of whatever, among others.
-    """
+    """What a function's code does and looks up."""
 
     digest: bytes
-    lookups: tuple[Lookup, ...]
-    attributes: frozenset[str]
+    lookups: tuple[Lookup, ...]  # outside of itself, in order
+    attributes: frozenset[str]  # the names of all that it takes, of whatever
 
 
-_known: WeakIdentities[Meaning] = WeakIdentities()
+_known: Final[WeakIdentities[Meaning]] = WeakIdentities()
+_lookup: Final = functools.cache(Lookup)
 
 
 def meaning(code: CodeType) -> Meaning:
     """Return what a code object means."""
     known = _known.get(code)
     if known is None:
-        known = _meaning(code)
+        found = reads(code)
+        lookups = [_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains)]
+        known = Meaning(signature(code), tuple(lookups), frozenset(found.attributes))
         _known.put(code, known)
     return known
-
-
-def _meaning(code: CodeType) -> Meaning:
-    found = reads(code)
-    lookups = [_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains)]
-    return Meaning(signature(code), tuple(lookups), frozenset(found.attributes))
-
-
-@functools.cache
-def _lookup(chain: Chain, given: frozenset[Any]) -> Lookup:
-    return Lookup(chain, constant(chain) or b"", given)

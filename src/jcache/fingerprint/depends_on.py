@@ -15,22 +15,13 @@ ATTRIBUTE: Final = "__depends_on__"
 
 
 class Dependency(NamedTuple):
-    """A callable whose value counts.
-
-    Attributes:
-        name: its name in messages.
-        call: the callable; it takes no arguments.
-    """
+    """A callable without arguments whose value counts, and its name in messages."""
 
     name: str
     call: Callable[[], Any]
 
     def value(self) -> Any:
-        """Return what the callable returns now; where JAX traces, it computes with values all the same.
-
-        Raises:
-            GraphKeyError: the callable raised.
-        """
+        """Return the callable's value now, also where JAX traces; raise `GraphKeyError` where it raises."""
         jax = sys.modules.get("jax")
         try:
             with nullcontext() if jax is None else jax.ensure_compile_time_eval():
@@ -40,11 +31,7 @@ class Dependency(NamedTuple):
 
 
 def parse_depends_on(given: Callable[[], Any] | Iterable[Callable[[], Any]]) -> tuple[Dependency, ...]:
-    """Return the dependencies that the option ``depends_on`` of `jcache.jit` and `jcache.graph` names.
-
-    Raises:
-        InvalidValue: it is neither a callable nor several of them.
-    """
+    """Return the dependencies that the option ``depends_on`` names; raise `InvalidValue` for what cannot be called."""
     each = [given] if callable(given) else list(given) if isinstance(given, Iterable) else [given]
     for one in each:
         if not callable(one):

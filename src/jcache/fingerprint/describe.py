@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
@@ -104,12 +104,7 @@ def _attributes(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
     package = str(kind.__module__).partition(".")[0]
     if package in _ARRAYS or (package in sys.stdlib_module_names and kind.__name__ not in _NAMESPACES):
         return []
-    try:
-        own = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return []
-    found = own.items() if isinstance(own, dict) else ()
-    return sorted(((name, each) for name, each in found if type(name) is str), key=itemgetter(0))
+    return sorted(((name, each) for name, each in vars_of(value).items() if type(name) is str), key=itemgetter(0))
 
 
 def _item(name: str, value: Any, depth: int) -> str:  # noqa: ANN401
@@ -128,28 +123,28 @@ def _kind(value: Any) -> str:  # noqa: ANN401
     return f"{name}[{len(value)}]" if kind in {list, tuple, dict, set, frozenset, str, bytes} else name
 
 
+def vars_of(value: Any) -> Mapping[str, Any]:  # noqa: ANN401
+    """Return the attributes of an object that has any; no code of its class runs."""
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return own if isinstance(own, dict) else {}
+
+
 def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """What is not the same in the parts of two fingerprints.
+    """Return a short text for each part that is not the same: ``theta 2.0 → 3.0``, ``helper `rate` changed``.
 
-    Args:
-        old: parts of one.
-        new: parts of the other.
-
-    Returns:
-        One short text for each: ``theta 2.0 → 3.0``, ``helper `rate` changed``, ``numpy 2.2.0 → 2.3.1``. What
-        changed by itself comes first; code that only leads to it is not mentioned beside it.
+    What changed by itself comes first; code that only leads to it is not mentioned beside it.
     """
     return [text for _, text in labelled_changes(old, new)]
 
 
 def labelled_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the texts of `changes`, each behind the label of the part that it is about."""
-    found = [(_change(label, old.get(label), new.get(label)), label) for label in _differing(old, new)]
+    differing = [each for each in sorted({*old, *new}) if _digest(old.get(each)) != _digest(new.get(each))]
+    found = [(_change(label, old.get(label), new.get(label)), label) for label in differing]
     return [(label, text) for (_, text), label in sorted(found)]
-
-
-def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[str]:
-    return (label for label in sorted({*old, *new}) if _digest(old.get(label)) != _digest(new.get(label)))
 
 
 def _digest(text: str | None) -> str | None:

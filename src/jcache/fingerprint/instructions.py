@@ -14,19 +14,12 @@ INDEX: Final = 26  # of BINARY_OP, from 3.14 on
 
 
 class Step(NamedTuple):
-    """An instruction.
+    """An instruction."""
 
-    Attributes:
-        name: of the operation.
-        value: what it is about.
-        number: its argument, of a call how many it takes.
-        called: whether what it loads is about to be called, when all attributes have been taken of it.
-    """
-
-    name: str
-    value: Any
-    number: int
-    called: bool
+    name: str  # of the operation
+    value: Any  # what it is about
+    number: int  # its argument, of a call how many it takes
+    called: bool  # whether what it loads is about to be called
 
 
 def steps_of(code: CodeType) -> list[Step]:

@@ -5,14 +5,10 @@ They are no part of a key. Their digests tell whether such a value is the same a
 
 # ruff: noqa: ANN401 - programs hold anything
 
-import sys
-import types
 from typing import Any, Final
 
-from jcache.fingerprint import origins
-from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.describe import shortened
-from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
+from jcache.fingerprint.encoding import SCALARS, sha256, text
 from jcache.fingerprint.refusals import type_name
 from jcache.fingerprint.values import Encoder
 
@@ -29,7 +25,7 @@ def loose_digest(value: Any) -> str:
 
 
 class _Loosely(Encoder):
-    """Encodes all attributes of an object, and functions, classes and modules by name."""
+    """Encodes all attributes of an object, and gives up where these are too many."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,32 +42,5 @@ class _Loosely(Encoder):
             return text(f"{type_name(type(value))} {value.shape} {value.dtype}")
         return super().encode(value)
 
-    def function(self, function: types.FunctionType) -> bytes:
-        name = f"{function.__module__}.{function.__qualname__}"
-        return several(b"function", [text(name), tagged(b"code", signature(function.__code__))])
-
-    def class_(self, cls: type) -> bytes:
-        return text(origins.path_of(cls))
-
-    def module(self, module: types.ModuleType) -> bytes:
-        return text(module.__name__)
-
-    def named(self, value: Any) -> bytes | None:
-        name, home = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
-        is_there = isinstance(name, str) and getattr(sys.modules.get(str(home)), name, None) is value
-        return text(f"{home}.{name}") if is_there else None
-
-    def is_library(self, cls: type) -> bool:
-        return True
-
-    def library(self) -> None:
-        pass
-
     def reading(self, value: Any) -> bytes:
         return text(str(value))
-
-    def meet(self, value: Any) -> None:
-        pass
-
-    def set_aside(self, what: str, value: Any) -> None:
-        pass

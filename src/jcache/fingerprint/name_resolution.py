@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint import origins
 from jcache.fingerprint.bytecode import IMPORT, Chain
+from jcache.fingerprint.describe import vars_of
 
 ABSENT: Final = object()
 
@@ -23,32 +24,19 @@ class Unimported(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a chain of names stands for.
+    """What a chain of names stands for."""
 
-    Attributes:
-        value: it, ABSENT or Unimported.
-        module: that has it; None for a builtin.
-        name: it has there.
-        origin: of the module.
-        path: names that lead to it through a library, the same whether or not that has been imported yet.
-        inside: whether the function imports the library itself, or has it imported by asking for it.
-        loader: what a module makes its attributes with when they are asked for.
-    """
-
-    value: Any
-    module: str | None
+    value: Any  # it, ABSENT or Unimported
+    module: str | None  # that has it; None for a builtin
     name: str
     origin: origins.Origin
-    path: str = ""
-    inside: bool = False
-    loader: Any = None
+    path: str = ""  # names that lead to it through a library, whether or not that has been imported yet
+    inside: bool = False  # whether the function imports the library, or has it imported by asking for it
+    loader: Any = None  # what a module makes its attributes with when they are asked for
 
 
 def find(chain: Chain, namespace: Mapping[str, Any], special: Mapping[str, Any]) -> Found:
-    """What a chain stands for in a namespace, for code whose builtins are `special`.
-
-    Attributes are followed through modules only: of any other object all counts.
-    """
+    """Return what a chain stands for; attributes are followed through modules only: of any other object all counts."""
     first = chain[0]
     if first.startswith(IMPORT):
         found = _imported(first, namespace)
@@ -128,13 +116,8 @@ def imported(name: str) -> Found:
     return Found(module, name, name, origins.of_module(module), name, inside=True)
 
 
-def is_made_of_users(value: Any) -> bool:
-    """Whether something, wherever it is kept, has been made of the user's code."""
-    return _is_users(value, 4)
-
-
-def _is_users(value: Any, depth: int) -> bool:
-    """Whether something has been made of the user's code."""
+def is_made_of_users(value: Any, depth: int = 4) -> bool:
+    """Return whether something, wherever it is kept, has been made of the user's code."""
     if depth == 0:
         return False
     if isinstance(value, types.FunctionType):
@@ -142,25 +125,18 @@ def _is_users(value: Any, depth: int) -> bool:
             return True
         cells = [_content(cell) for cell in value.__closure__ or ()]
         inner = [*cells, *(value.__defaults__ or ()), getattr(value, "__wrapped__", None)]
-        return any(_is_users(each, depth - 1) for each in inner if callable(each))
+        return any(is_made_of_users(each, depth - 1) for each in inner if callable(each))
     if isinstance(value, type):
         home = sys.modules.get(value.__module__)
         if home is not None and (getattr(home, "__file__", None) or home.__name__ == "__main__"):
             return origins.of_module(home) == origins.USER
-        return any(_is_users(each, 1) for each in vars(value).values() if isinstance(each, types.FunctionType))
+        return any(is_made_of_users(each, 1) for each in vars(value).values() if isinstance(each, types.FunctionType))
     if isinstance(value, types.MethodType):
-        return _is_users(value.__self__, depth - 1) or _is_users(value.__func__, depth - 1)
+        return is_made_of_users(value.__self__, depth - 1) or is_made_of_users(value.__func__, depth - 1)
     inner = [value.func if isinstance(value, functools.partial) else None, vars_of(value).get("__wrapped__")]
-    return _is_users(type(value), depth - 1) or any(_is_users(each, depth - 1) for each in inner if callable(each))
-
-
-def vars_of(value: Any) -> Mapping[str, Any]:
-    """The attributes of an object that has any."""
-    try:
-        own = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return own if isinstance(own, dict) else {}
+    return is_made_of_users(type(value), depth - 1) or any(
+        is_made_of_users(each, depth - 1) for each in inner if callable(each)
+    )
 
 
 def _content(cell: types.CellType) -> Any:

@@ -7,7 +7,6 @@ import sys
 from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError
@@ -20,8 +19,6 @@ from jcache.fingerprint.values import Encoder
 
 _NUMBERS: Final = frozenset({int, float})
 _RECEIVER: Final = "argument self"
-_SHORT: Final = 100
-_MANY: Final = 10_000
 _VERSION: Final = b"fingerprint 4 %d.%d" % sys.version_info[:2]
 """Of the rules by which fingerprints are made, and of Python, whose bytecode they hold. A rule that was found to be too
 weak gets the next number, so that nothing is served that was stored by it."""
@@ -70,11 +67,7 @@ class Parts(Encoder):
         self.loose: list[tuple[str, Any]] = []
 
     def run(self) -> None:
-        """Goes on until nothing is left.
-
-        Raises:
-            GraphKeyError: something on the way cannot be fingerprinted.
-        """
+        """Go on until nothing is left; raise `GraphKeyError` for what cannot be fingerprinted."""
         while self._waiting or self._values:
             self.is_telling = False
             if not self._waiting:  # all code that leads to the values has been looked at
@@ -90,11 +83,11 @@ class Parts(Encoder):
         count = self._counts[base] = self._counts.get(base, 0) + 1
         return base if count == 1 else f"{base}#{count}"
 
-    def _node(self, value: Any, number: int, base: str, visit: Callable[[Any, str], None]) -> bytes:
+    def _node(self, value: Any, base: str, visit: Callable[[Any, str], None]) -> bytes:
         label = self._label(base)
-        reference = self._nodes[number] = tagged(b"ref", label.encode("utf-8", "surrogatepass"))
+        reference = self._nodes[id(value)] = tagged(b"ref", label.encode("utf-8", "surrogatepass"))
         self._above[label] = self._at
-        self._alive.append(value)
+        self.alive.append(value)
         self._waiting.append((visit, value, label))
         return reference
 
@@ -125,7 +118,8 @@ class Parts(Encoder):
         scalar = SCALARS.get(type(value))
         is_small = type(value) in _NUMBERS and value < chance.LOWEST
         if scalar is not None and (is_small or not self._readings.has(type(value), value)):
-            self.parts[label] = _scalar_part(scalar(value), value, label)
+            digest = sha256(scalar(value))
+            self.parts[label] = Part(digest, describe(value, digest, label))
             return label
         self._above[label] = self._at
         self._values.append((label, value))
@@ -183,36 +177,14 @@ class Parts(Encoder):
         self.uses_library = True
 
     def add_options(self) -> None:
-        """Take down JAX's options."""
+        """Take down JAX's options, as they will be once it is imported."""
         config = getattr(sys.modules.get("jax"), "config", None)
         for option, usual in _JAX_OPTIONS.items():
-            value = str(getattr(config, option, None)) if config is not None else _before_jax(option, usual)
-            self.parts[f"environment {option}"] = _option_part(value)
-
-
-def _before_jax(option: str, usual: str) -> str:
-    """What an option will be once JAX is imported."""
-    given = os.environ.get(option.upper(), usual)
-    return {"1": "True", "0": "False"}.get(given, given)
-
-
-@lru_cache(maxsize=64)
-def _option_part(value: str) -> Part:
-    return Part(sha256(text(value)), value)
-
-
-_scalars: dict[bytes, Part] = {}
-
-
-def _scalar_part(encoding: bytes, value: Any, label: str) -> Part:
-    is_text = isinstance(value, str | bytes)  # which may be secret
-    part = None if is_text else _scalars.get(encoding)
-    if part is None:
-        digest = sha256(encoding)
-        part = Part(digest, describe(value, digest, label))
-        if not is_text and len(encoding) <= _SHORT and len(_scalars) < _MANY:
-            _scalars[encoding] = part
-    return part
+            value = os.environ.get(option.upper(), usual)
+            value = (
+                {"1": "True", "0": "False"}.get(value, value) if config is None else str(getattr(config, option, None))
+            )
+            self._add(f"environment {option}", text(value), value)
 
 
 def total(parts: Mapping[str, Part]) -> bytes:

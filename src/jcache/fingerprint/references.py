@@ -1,36 +1,34 @@
-"""What stands for functions, classes and modules where something refers to them."""
+"""What stands for functions, classes and modules that something refers to, and what functions have beside code."""
 
 # ruff: noqa: ANN401 - programs hold anything
 
 import sys
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from jcache.fingerprint import name_resolution, origins, registrations
+from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint.bytecode import signature
+from jcache.fingerprint.classes import members
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
-from jcache.fingerprint.encoding import tagged
-from jcache.fingerprint.parts import Parts
+from jcache.fingerprint.describe import shortened, vars_of
+from jcache.fingerprint.encoding import several, sha256, tagged, text
+from jcache.fingerprint.parts import Part, Parts
+from jcache.jax_internals.registry import registry
 
+_NO_CELL: Final = b"empty0:"
+_DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _HEAP_TYPE: Final = 1 << 9
 _NAMES: Final = ("__qualname__", "__name__", "__self__", "__module__")
 
 
-class References(Parts):
+class References(Parts, ABC):
     """A node for each of the user's, a name for what a library has."""
 
     @abstractmethod
     def _visit_function(self, function: FunctionType, label: str) -> None:
         """Makes a part of a function of the user's."""
-
-    @abstractmethod
-    def _visit_library_function(self, function: FunctionType, label: str) -> None:
-        """Makes a part of a function that a library has made."""
-
-    @abstractmethod
-    def _visit_class(self, cls: type, label: str) -> None:
-        """Makes a part of a class."""
 
     @abstractmethod
     def _visit_namespace(self, namespace: dict[str, Any], label: str) -> None:
@@ -52,12 +50,12 @@ class References(Parts):
         if origin != origins.USER and origins.is_findable(function):
             return named_by(f"{function.__module__}.{function.__qualname__}")
         if origin != origins.USER:
-            return self._node(function, id(function), self._helper(function), self._visit_library_function)
+            return self._node(function, self._helper(function), self._visit_library_function)
         return self.user_function(function)
 
     def user_function(self, function: FunctionType) -> bytes:
         """A node for a function of the user's own."""
-        return self._node(function, id(function), self._helper(function), self._visit_function)
+        return self._node(function, self._helper(function), self._visit_function)
 
     def _helper(self, function: FunctionType) -> str:
         module = str(function.__globals__.get("__name__", "?"))
@@ -65,7 +63,7 @@ class References(Parts):
 
     def begin(self, function: FunctionType) -> bytes:
         """A reference to the function at which the walk begins."""
-        return self._node(function, id(function), "function", self._visit_function)
+        return self._node(function, "function", self._visit_function)
 
     def class_(self, cls: type) -> bytes:
         """A reference to a class, which is visited later if it has not been yet."""
@@ -86,12 +84,12 @@ class References(Parts):
             self._named_classes[id(cls)] = cls, reference
             return reference
         label = f"class {self._qualified(module, cls.__qualname__)}"
-        return self._node(cls, id(cls), label, self._visit_class)
+        return self._node(cls, label, self._visit_class)
 
     def flattened(self, cls: type, name: str) -> bytes:
         """How JAX flattens the instances of a class of that name, if it is registered as a pytree."""
-        functions = registrations.registered(cls)
-        return self.value(f"flattening of {name}", functions) if functions else b""
+        functions = registry().get(cls)
+        return self.value(f"flattening of {name}", tuple(functions)) if functions else b""
 
     def is_library(self, cls: type) -> bool:
         """Whether a class is not the user's own."""
@@ -109,14 +107,14 @@ class References(Parts):
         reference = self._nodes.get(id(namespace))
         if reference is None:
             label = f"namespace {namespace.get('__name__', '?')}"
-            reference = self._node(namespace, id(namespace), label, self._visit_namespace)
+            reference = self._node(namespace, label, self._visit_namespace)
         return reference
 
     def named(self, value: Any) -> bytes | None:
         """What a library, or a user's extension module, has under a name of its own."""
         self.meet(value)
         if hasattr(type(value), "__getattr__"):  # which gives anything, perhaps
-            known = name_resolution.vars_of(value)
+            known = vars_of(value)
         else:
             known = {name: getattr(value, name, None) for name in _NAMES}
         name = known.get("__qualname__") or known.get("__name__")
@@ -138,7 +136,7 @@ class References(Parts):
     def _ours(self, value: Any) -> bytes | None:
         if origins.of_module_named(type(value).__module__) != origins.OURS:
             return None
-        known = name_resolution.vars_of(value)
+        known = vars_of(value)
         if (wrapped := known.get("__wrapped__")) is None:
             return named_by("jcache")
         return self.encode(wrapped) + b"".join(self.beside(value)) + self._said(known)
@@ -150,6 +148,84 @@ class References(Parts):
     def depends_on(self, dependencies: Iterable[Dependency]) -> bytes:
         """Makes a part of the value of each dependency."""
         return b"".join([self.value(f"depends_on {each.name}", each.value()) for each in dependencies])
+
+    def _add_state(self, function: FunctionType, code: CodeType, label: str, items: list[bytes]) -> None:
+        """What a function has beside its code."""
+        if function.__name__ != code.co_name:
+            items.append(text(function.__name__))
+        if function.__defaults__ or function.__kwdefaults__:
+            self._defaults(function, code, label)
+        if function.__closure__:
+            items += self._closure(function, code, self._short(label))
+        if function.__dict__:
+            name = self._short(label)
+            for attribute, value in sorted(function.__dict__.items()):
+                items.append(
+                    text(attribute)
+                    + self._member(f"attribute {attribute} of {name}", self.then(function, attribute, value))
+                )
+
+    def _short(self, label: str) -> str:
+        return label.partition(" ")[2] or self._name
+
+    def _defaults(self, function: FunctionType, code: CodeType, label: str) -> None:
+        name = self._short(label)
+        if function.__defaults__:
+            last = code.co_argcount
+            count = min(last, len(function.__defaults__))
+            for each, value in zip(code.co_varnames[last - count : last], function.__defaults__[-count:], strict=False):
+                self.part(f"default {each} of {name}", value)
+        if function.__kwdefaults__:
+            for each, value in sorted(function.__kwdefaults__.items()):
+                self.part(f"default {each} of {name}", value)
+
+    def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
+        items = []
+        is_library = name_resolution.of_function(function) != origins.USER  # which may note what it has found out
+        for each, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True), key=lambda it: it[0]):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                items.append(_NO_CELL)
+                continue
+            value = self.then(cell, each, value, of_any_type=is_library)
+            items.append(self._member(f"closure {each} of {name}", value))
+        return items
+
+    def _member(self, label: str, value: Any) -> bytes:
+        """Code is referred to where it stands, anything else is a part of its own."""
+        if isinstance(value, FunctionType):
+            return self.function(value)
+        if isinstance(value, type):
+            return self.class_(value)
+        return self.value(label, value)
+
+    def _visit_library_function(self, function: FunctionType, label: str) -> None:
+        code = function.__code__
+        name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
+        items = [text(name), tagged(b"bytecode", signature(code))]
+        if code.co_qualname == _DISPATCHER:
+            items.append(self.encode(dict(vars(function)["registry"])))  # all else is made of these
+        else:
+            self._add_state(function, code, label, items)
+        self.parts[label] = part_of(items, "of a library")
+
+    def _visit_class(self, cls: type, label: str) -> None:
+        name = label.partition(" ")[2]
+        items = [self.class_(type(cls)), *(self.class_(base) for base in cls.__bases__)]
+        for attribute, value in sorted(members(cls), key=lambda each: each[0]):
+            value = self.then(cls, attribute, value)
+            is_method = isinstance(value, staticmethod | classmethod | property)
+            its_label = f"attribute {attribute} of {name}"
+            items.append(text(attribute) + (self.encode(value) if is_method else self._member(its_label, value)))
+        items.append(self.flattened(cls, name))
+        encoding = several(b"class", items)
+        self._add(label, encoding, f"class {shortened(sha256(encoding))}")
+
+
+def part_of(items: list[bytes], kind: str) -> Part:
+    digest = sha256(several(b"function", items))
+    return Part(digest, f"{kind} {shortened(digest)}")
 
 
 def named_by(path: str) -> bytes:

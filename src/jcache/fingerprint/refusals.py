@@ -13,20 +13,13 @@ _BESIDE_TYPES: Final = (types.FrameType, types.TracebackType, memoryview)
 
 
 class Refused(Exception):
-    """A value that cannot be fingerprinted.
-
-    Attributes:
-        reason: why, as the end of a sentence.
-        type_name: of the value.
-        path: how it is reached from the value that was asked about, as ``.a[0]``.
-        way_out: what to do.
-    """
+    """A value that cannot be fingerprinted, why (as the end of a sentence), and what to do."""
 
     def __init__(self, value: Any, reason: str, way_out: str = WAY_OUT) -> None:  # noqa: ANN401
         super().__init__(reason)
         self.reason = reason
         self.type_name = type_name(type(value))
-        self.path = ""
+        self.path = ""  # how it is reached from the value that was asked about, as ``.a[0]``
         self.way_out = way_out
 
     def below(self, step: str) -> "Refused":

@@ -2,6 +2,8 @@
 
 # ruff: noqa: ANN401 - these functions take whatever a program has
 
+from __future__ import annotations
+
 import array
 import collections
 import datetime
@@ -15,12 +17,15 @@ import types
 import typing
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import Readings, is_shared_random
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text, unordered
+
+if TYPE_CHECKING:
+    from jcache.fingerprint.values import Encoder
 
 MEMBERS: Final = (
     types.MethodDescriptorType,
@@ -31,45 +36,13 @@ MEMBERS: Final = (
 )
 
 
-class Encodes(Protocol):
-    """What these functions need of an encoder."""
-
-    def encode(self, value: Any) -> bytes: ...
-    def items(self, values: Iterable[Any]) -> list[bytes]: ...
-    def state(self, value: Any) -> bytes: ...
-    def mapping(self, tag: bytes, values: Iterable[tuple[Any, Any]]) -> bytes: ...
-    def function(self, function: types.FunctionType) -> bytes: ...
-    def class_(self, cls: type) -> bytes: ...
-    def named(self, value: Any) -> bytes | None: ...
-    def beside(self, value: Any) -> list[bytes]: ...
-    def meet(self, value: Any) -> None: ...
-    def reading(self, value: Any) -> bytes: ...
-
-
 Handler = Callable[[Any, Any], bytes]
 
 
-def member(encoder: Encodes, value: Any) -> bytes:
+def member(encoder: Encoder, value: Any) -> bytes:
     name = value._name_
     kind = encoder.class_(type(value))
     return several(b"enum", [kind, text(name) if isinstance(name, str) else encoder.encode(value._value_)])
-
-
-def _tuple(encoder: Encodes, value: Any) -> bytes:
-    return several(b"tuple", encoder.items(tuple.__iter__(value)))
-
-
-def _list(encoder: Encodes, value: Any) -> bytes:
-    return several(b"list", encoder.items(list.__iter__(value)))
-
-
-def _dict(encoder: Encodes, value: Any) -> bytes:
-    return encoder.mapping(b"dict", dict.items(value))
-
-
-def _ordered(encoder: Encodes, value: Any) -> bytes:
-    pairs = list(collections.OrderedDict.items(value))
-    return several(b"ordered", encoder.items(pairs))
 
 
 def _rough(value: Any) -> tuple[str, ...]:
@@ -80,29 +53,27 @@ def _rough(value: Any) -> tuple[str, ...]:
     return kind.__module__, kind.__qualname__, shown
 
 
-def _set(encoder: Encodes, value: Any) -> bytes:
-    return unordered(b"set", [encoder.encode(each) for each in sorted(set.__iter__(value), key=_rough)])
+def _dict(encoder: Encoder, value: Any) -> bytes:
+    return encoder.mapping(b"dict", dict.items(value))
 
 
-def _frozenset(encoder: Encodes, value: Any) -> bytes:
-    return unordered(b"frozenset", [encoder.encode(each) for each in sorted(frozenset.__iter__(value), key=_rough)])
+def _unordered(tag: bytes, kind: Any) -> Handler:
+    return lambda encoder, value: unordered(
+        tag, [encoder.encode(each) for each in sorted(kind.__iter__(value), key=_rough)]
+    )
 
 
-def _defaultdict(encoder: Encodes, value: Any) -> bytes:
-    return several(b"defaultdict", [encoder.encode(value.default_factory), _dict(encoder, value)])
+def _sequence(tag: bytes, kind: Any) -> Handler:
+    return lambda encoder, value: several(tag, encoder.items(kind.__iter__(value)))
 
 
-def _deque(encoder: Encodes, value: Any) -> bytes:
-    return several(b"deque", [encoder.encode(value.maxlen), *encoder.items(collections.deque.__iter__(value))])
-
-
-def _method(encoder: Encodes, value: Any) -> bytes:
+def _method(encoder: Encoder, value: Any) -> bytes:
     if is_shared_random(value):
         return _shared(encoder, value)
     return several(b"method", [encoder.encode(value.__self__), encoder.encode(value.__func__)])
 
 
-def _builtin(encoder: Encodes, value: Any) -> bytes:
+def _builtin(encoder: Encoder, value: Any) -> bytes:
     owner = value.__self__
     if is_shared_random(value):
         return _shared(encoder, value)
@@ -113,27 +84,22 @@ def _builtin(encoder: Encodes, value: Any) -> bytes:
     return several(b"bound", [encoder.encode(owner), text(value.__name__)])
 
 
-def _shared(encoder: Encodes, value: Any) -> bytes:
+def _shared(encoder: Encoder, value: Any) -> bytes:
     """Of a function that draws from what all of the process shares, whose state does not count."""
     encoder.meet(value)
     return several(b"bound", [encoder.class_(type(value.__self__)), text(value.__name__)])
 
 
-def _lru(encoder: Encodes, value: Any) -> bytes:
+def _lru(encoder: Encoder, value: Any) -> bytes:
     limits = value.cache_parameters()
     return several(b"lru", [encoder.encode(limits["maxsize"]), encoder.encode(limits["typed"]),
                             encoder.encode(value.__wrapped__), *encoder.beside(value)])  # fmt: skip
 
 
-def _partial(encoder: Encodes, value: Any) -> bytes:
-    inner = [encoder.encode(each) for each in (value.func, value.args, value.keywords)]
-    return several(b"partial", [*inner, *encoder.beside(value)])
-
-
 def _parts(tag: bytes, *names: str) -> Handler:
     """Of what is known by some of its attributes."""
 
-    def handler(encoder: Encodes, value: Any) -> bytes:
+    def handler(encoder: Encoder, value: Any) -> bytes:
         return several(tag, [encoder.encode(getattr(value, name)) for name in names])
 
     return handler
@@ -144,12 +110,12 @@ def _texts(tag: bytes, make: Callable[[Any], Any]) -> Handler:
     return lambda encoder, value: several(tag, [encoder.encode(make(value))])
 
 
-def _alias(encoder: Encodes, value: Any) -> bytes:
+def _alias(encoder: Encoder, value: Any) -> bytes:
     names = text(str(getattr(value, "_name", "")))
     return several(b"alias", [names, encoder.encode(value.__origin__), *encoder.items(value.__args__)])
 
 
-def _reduced(encoder: Encodes, value: Any) -> bytes:
+def _reduced(encoder: Encoder, value: Any) -> bytes:
     return several(b"reduced", [encoder.class_(type(value)), *encoder.items(value.__reduce__()[1:])])
 
 
@@ -158,7 +124,7 @@ _DATE: Final = ("year", "month", "day")
 _of_datetime: Final = _parts(b"datetime", *_DATE, *_TIME)
 
 
-def _datetime(encoder: Encodes, value: Any) -> bytes:
+def _datetime(encoder: Encoder, value: Any) -> bytes:
     return encoder.reading(value) if Readings().has(float, value.timestamp()) else _of_datetime(encoder, value)
 
 
@@ -169,15 +135,23 @@ BASES: Final[Mapping[type, Handler]] = {
     str: lambda _, value: text(str.__str__(value)),
     bytes: lambda _, value: tagged(b"bytes", bytes.__getitem__(value, slice(None))),
     bytearray: lambda _, value: tagged(b"bytearray", bytes(memoryview(value))),
-    tuple: _tuple,
-    list: _list,
-    collections.OrderedDict: _ordered,
-    collections.defaultdict: _defaultdict,
+    tuple: _sequence(b"tuple", tuple),
+    list: _sequence(b"list", list),
+    collections.OrderedDict: lambda encoder, value: several(
+        b"ordered", encoder.items(list(collections.OrderedDict.items(value)))
+    ),
+    collections.defaultdict: lambda encoder, value: several(
+        b"defaultdict", [encoder.encode(value.default_factory), _dict(encoder, value)]
+    ),
     dict: _dict,
-    set: _set,
-    frozenset: _frozenset,
-    collections.deque: _deque,
-    functools.partial: _partial,
+    set: _unordered(b"set", set),
+    frozenset: _unordered(b"frozenset", frozenset),
+    collections.deque: lambda encoder, value: several(
+        b"deque", [encoder.encode(value.maxlen), *encoder.items(collections.deque.__iter__(value))]
+    ),
+    functools.partial: lambda encoder, value: several(
+        b"partial", [*map(encoder.encode, (value.func, value.args, value.keywords)), *encoder.beside(value)]
+    ),
     BaseException: _parts(b"exception", "args"),
     datetime.datetime: _datetime,
     datetime.date: _parts(b"date", *_DATE),
@@ -191,6 +165,9 @@ BASES: Final[Mapping[type, Handler]] = {
 }
 _EXACT: Final[Mapping[type, Handler]] = {
     collections.Counter: lambda encoder, value: several(b"counter", [_dict(encoder, value)]),
+    uuid.UUID: lambda encoder, value: (
+        encoder.reading(value) if value.version in {1, 4} else several(b"uuid", [encoder.encode(value.int)])
+    ),
     range: _parts(b"range", "start", "stop", "step"),
     slice: _parts(b"slice", "start", "stop", "step"),
     datetime.timezone: _texts(b"timezone", lambda value: (value.utcoffset(None), value.tzname(None))),

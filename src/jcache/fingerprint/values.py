@@ -8,13 +8,13 @@ What can change is marked when it is seen again, so that one list in two places 
 import contextlib
 import enum
 import io
+import sys
 import types
-import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from jcache.fingerprint import arrays, attributes
+from jcache.fingerprint import arrays, attributes, origins
+from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import Readings
 from jcache.fingerprint.describe import plain
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
@@ -26,17 +26,12 @@ _POINTER: Final = 8
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 
 
-class Encoder(ABC):
-    """Makes bytes of values, one after the other; whoever derives from it knows what functions and classes are."""
+class Encoder:
+    """Makes bytes of values, one after the other: of functions, classes and modules their names."""
 
     def __init__(self, *, for_trace: bool = False, before: Snapshot | None = None) -> None:
-        """Encode values, those that were encoded before as they were if they have only grown.
-
-        Args:
-            for_trace: whether the order of a dict's items counts.
-            before: what was seen then.
-        """
-        self.for_trace = for_trace
+        """Encode values, those that were seen `before` as they were if they have only grown."""
+        self.for_trace = for_trace  # whether the order of a dict's items counts
         self.snapshot = Snapshot()
         self.may_grow = True  # whether it is no reason not to store that a container grows
         self._before = before
@@ -48,46 +43,39 @@ class Encoder(ABC):
         self._wholly: dict[type, bool] = {}
         self._linen_ids: dict[object, int] = {}  # of flax's modules, which this process numbers as they are made
         self._seen: dict[int, int] = {}
-        self._alive: list[object] = []  # what was seen, so that no address is used twice
+        self.alive: list[object] = []  # what was seen, so that no address is used twice
 
-    @abstractmethod
     def function(self, function: types.FunctionType) -> bytes:
-        """Of a Python function."""
+        name = f"{function.__module__}.{function.__qualname__}"
+        return several(b"function", [text(name), tagged(b"code", signature(function.__code__))])
 
-    @abstractmethod
     def class_(self, cls: type) -> bytes:
-        """Of a class."""
+        return text(origins.path_of(cls))
 
-    @abstractmethod
     def module(self, module: types.ModuleType) -> bytes:
-        """Of a module with all that is in it."""
+        return text(module.__name__)
 
-    @abstractmethod
+    def named(self, value: Any) -> bytes | None:
+        """Return the name that something has in its module; None for anything else."""
+        name, home = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
+        is_there = isinstance(name, str) and getattr(sys.modules.get(str(home)), name, None) is value
+        return text(f"{home}.{name}") if is_there else None
+
     def is_library(self, cls: type) -> bool:
-        """Whether a class is not the user's own."""
+        """Return whether a class is not the user's own, so that all attributes of its instances count."""
+        return True
 
-    @abstractmethod
     def library(self) -> None:
         """Take down that code of a library may run."""
 
-    @abstractmethod
     def set_aside(self, what: str, value: Any) -> None:
         """Take down a value that is no part of the encoding."""
 
-    @abstractmethod
     def meet(self, value: Any) -> None:
         """Take down what cannot be repeated."""
 
-    @abstractmethod
-    def named(self, value: Any) -> bytes | None:
-        """Of what a library has under a name of its own; None for anything else."""
-
     def encode(self, value: Any) -> bytes:
-        """Of any value.
-
-        Raises:
-            Refused: it has no fingerprint.
-        """
+        """Encode any value; raise `Refused` for one that has no fingerprint."""
         kind = type(value)
         scalar = SCALARS.get(kind)
         if scalar is not None:
@@ -102,7 +90,7 @@ class Encoder(ABC):
         if number is not None:
             return tagged(b"again", b"%d" % number)
         self._seen[id(value)] = len(self._seen)
-        self._alive.append(value)
+        self.alive.append(value)
         if self.may_grow and type(value) in GROWING:
             if self._before is not None:
                 value = self._before.as_it_was(value)
@@ -114,10 +102,6 @@ class Encoder(ABC):
         """A clock's reading of this process, or what it drew at random, which another process has otherwise."""
         self.set_aside("", value)
         return tagged(b"reading", type(value).__name__.encode())
-
-    def alive(self) -> list[object]:
-        """Return all that was seen and has an identity."""
-        return self._alive
 
     def then(self, holder: object, name: str, value: Any, *, of_any_type: bool = False) -> Any:
         """Return a value that something holds under a name; an integer as it was before."""
@@ -195,7 +179,7 @@ class Encoder(ABC):
         """Whether all attributes of the instances of a class count, which library code reads, say."""
         known = self._wholly.get(kind)
         if known is None:
-            bases = [each for each in kind.__mro__ if not attributes.is_neutral(each)]
+            bases = [each for each in kind.__mro__ if each.__module__ not in attributes.NEUTRAL]
             known = self._wholly[kind] = any(map(self.is_library, bases)) or attributes.is_whole(kind)
             for each in () if known else bases:
                 self.names.update(*attributes.names_in(each))
@@ -221,9 +205,7 @@ def _handler(value: Any, kind: type) -> Handler:
         return _module
     if issubclass(kind, enum.Enum):
         return member
-    if kind is uuid.UUID:
-        return _uuid
-    if _defines(kind, "__cache_key__"):
+    if any("__cache_key__" in vars(each) for each in kind.__mro__):
         return _keyed
     handler = arrays.handler(value)
     if handler is not None:
@@ -262,10 +244,6 @@ def _file(encoder: Encoder, value: Any) -> bytes:
     return _by_type(encoder, value)
 
 
-def _uuid(encoder: Encoder, value: Any) -> bytes:
-    return encoder.reading(value) if value.version in {1, 4} else several(b"uuid", [encoder.encode(value.int)])
-
-
 def _opaque(encoder: Encoder, value: Any) -> bytes:
     """Of what has a state that Python cannot see, or only by making a copy."""
     check(value)
@@ -298,10 +276,6 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
         return _opaque(encoder, value)
     check(value)
     return several(b"instance", [encoder.class_(kind), encoder.state(value)])
-
-
-def _defines(cls: type, name: str) -> bool:
-    return any(name in vars(each) for each in cls.__mro__)
 
 
 _STABLE: Final = frozenset({_class, _module, member, _keyed, _by_type, *arrays.STABLE})

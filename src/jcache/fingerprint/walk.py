@@ -12,31 +12,27 @@ import functools
 import os
 import sys
 from collections.abc import Collection
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import attributes, chance, name_resolution, origins
-from jcache.fingerprint.bytecode import Chain, signature
-from jcache.fingerprint.classes import members
+from jcache.fingerprint.bytecode import Chain
 from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened
-from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
-from jcache.fingerprint.function_state import States
-from jcache.fingerprint.parts import Part, total
-from jcache.fingerprint.references import named_by
+from jcache.fingerprint.encoding import SCALARS, several, sha256, text
+from jcache.fingerprint.parts import total
+from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import Snapshot
-from jcache.fingerprint.weak_map import WeakIdentities
 
 _TELLS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # methods that may hash, and decide no result by that
-_DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
 _ABSENT: Final = b"absent0:"
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
 
 
-class Walk(States):
+class Walk(References):
     """One walk; `parts` is what it has found."""
 
     def __init__(
@@ -48,20 +44,14 @@ class Walk(States):
         for_trace: bool = False,
         before: Snapshot | None = None,
     ) -> None:
-        """Walk on behalf of a function.
+        """Walk on behalf of a function of that name in the module `home`.
 
-        Args:
-            home: its module.
-            name: of it.
-            names: of attributes that count, besides those that it finds in code.
-            for_trace: whether it is of a trace: then the order of a dict's items counts.
-            before: what an earlier walk saw; what has only grown since is seen as it was.
+        Attributes of the given `names` count, besides those that it finds in code. Of a trace the order of a dict's
+        items counts. What has only grown since an earlier walk is seen as it was.
         """
         super().__init__(home, name, for_trace=for_trace, before=before)
-        self._bound: dict[int, dict[Lookup, bytes]] = {}
-        self._bound_by_telling: dict[int, dict[Lookup, bytes]] = {}
+        self._bound: dict[tuple[int, bool], dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
-        self._functions: list[CodeType] = []
         self.names = set(names)
         self._seeds: set[str] = set()
 
@@ -76,35 +66,20 @@ class Walk(States):
         """Return whether no attribute was passed over whose name some code turned out to use."""
         return not self.aside or self.names.isdisjoint({attributes.ALL, *self.aside})
 
-    def codes(self) -> tuple[CodeType, ...]:
-        """The code of the functions that it has been through."""
-        return tuple(self._functions)
-
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         known = meaning(code)
         if known.attributes:
             self.names |= known.attributes
-        self._functions.append(code)
         items = self._bindings(function, known.lookups)
         items.append(known.digest)
         self._add_state(function, code, label, items)
-        self.parts[label] = _part_of(code, items, "code")
-
-    def _visit_library_function(self, function: FunctionType, label: str) -> None:
-        code = function.__code__
-        name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
-        items = [text(name), tagged(b"bytecode", signature(code))]
-        if code.co_qualname == _DISPATCHER:
-            items.append(self.encode(dict(vars(function)["registry"])))  # all else is made of these
-        else:
-            self._add_state(function, code, label, items)
-        self.parts[label] = _part_of(code, items, "of a library")
+        self.parts[label] = part_of(items, "code")
 
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace = function.__globals__
         self.is_telling = function.__code__.co_name in _TELLS
-        known = (self._bound_by_telling if self.is_telling else self._bound).setdefault(id(namespace), {})
+        known = self._bound.setdefault((id(namespace), self.is_telling), {})
         items: list[bytes] = []
         for lookup in sought:
             encoding = known.get(lookup)
@@ -126,7 +101,9 @@ class Walk(States):
         try:
             self._meet(value, given)
         except Refused as refused:
-            raise self._error(self._child(found), refused) from None
+            label = f"global {self._qualified(found.module or 'builtins', found.name)}"
+            self._above[label] = self._at
+            raise self._error(label, refused) from None
         if value is builtins.globals or value is builtins.eval or value is builtins.exec:
             self.names.update([] if value is builtins.globals else [attributes.ALL])
             return self.namespace(namespace)
@@ -136,11 +113,6 @@ class Walk(States):
             return named_by("sys.modules")
         encoding = self._found(found, chain)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
-
-    def _child(self, found: name_resolution.Found) -> str:
-        label = f"global {self._qualified(found.module or 'builtins', found.name)}"
-        self._above[label] = self._at
-        return label
 
     def _found(self, found: name_resolution.Found, chain: Chain) -> bytes:
         value = found.value
@@ -219,21 +191,6 @@ class Walk(States):
         for name in sorted(self._seeds & self.nones):
             self.chance.add(f"`{name}`, the seed of a generator, is None")
 
-    def _visit_class(self, cls: type, label: str) -> None:
-        name = label.partition(" ")[2]
-        items = [self.class_(type(cls)), *(self.class_(base) for base in cls.__bases__)]
-        for attribute, value in sorted(members(cls), key=lambda each: each[0]):
-            value = self.then(cls, attribute, value)
-            items.append(text(attribute) + self._attribute(f"attribute {attribute} of {name}", value))
-        items.append(self.flattened(cls, name))
-        encoding = several(b"class", items)
-        self._add(label, encoding, f"class {shortened(sha256(encoding))}")
-
-    def _attribute(self, label: str, value: Any) -> bytes:
-        if isinstance(value, staticmethod | classmethod | property):
-            return self.encode(value)
-        return self._member(label, value)
-
     def _visit_namespace(self, namespace: dict[str, Any], label: str) -> None:
         home = str(namespace.get("__name__", "?"))
         items = []
@@ -243,20 +200,6 @@ class Walk(States):
                 items.append(text(name) + self._found(found, (name,)))
         encoding = several(b"namespace", items)
         self._add(label, encoding, f"all of it {shortened(sha256(encoding))}")
-
-
-_known: WeakIdentities[tuple[list[bytes], Part]] = WeakIdentities()
-
-
-def _part_of(code: CodeType, items: list[bytes], kind: str) -> Part:
-    """Of a function; the last one of each is kept, for mostly it is the same again."""
-    known = _known.get(code)
-    if known is not None and known[0] == items:
-        return known[1]
-    digest = sha256(several(b"function", items))
-    part = Part(digest, f"{kind} {shortened(digest)}")
-    _known.put(code, (items, part))
-    return part
 
 
 def digest_of(value: Any) -> bytes | None:

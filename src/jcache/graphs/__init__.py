@@ -1,4 +1,5 @@
 """`jcache.graph` and `GraphCache`: results of slow builders, kept under a key of all that they depend on.
 
-It imports `runtime` and what is below it. Begin with `cache`; `graph_store` looks up, builds and stores one graph.
+It imports `runtime` and what is below it. Begin with `cache`: `keyed_call` makes the key of a call, `graph_lookup`
+looks its graph up, `graph_keeping` stores or compares what was built, and `told` tells what became of it.
 """

@@ -14,27 +14,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from jcache import clock
 from jcache.errors import GraphKeyError, InvalidValue
 from jcache.fingerprint import digest_of
-from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency, parse_depends_on
+from jcache.fingerprint.depends_on import Dependency, parse_depends_on
 from jcache.fingerprint.io.audit import hear_always
 from jcache.graphs.file_codec import FileCodec
-from jcache.graphs.graph_store import Call, Found, Shelf, name_of_function
+from jcache.graphs.graph_keeping import GraphKeeping
+from jcache.graphs.graph_lookup import Found, GraphLookup
+from jcache.graphs.graph_world import GraphWorlds
+from jcache.graphs.keyed_call import KeyedCall, KeyedCalls
 from jcache.graphs.roots import Places
 from jcache.graphs.stats import GraphStats
+from jcache.graphs.told import Told, name_of_function
 from jcache.jax_internals import registry
-from jcache.runs.calls import BYPASSED, NOT_STORED, GraphCall
-from jcache.runs.observers import tell_graph
+from jcache.runs.calls import NOT_STORED
 from jcache.runtime.build_context import Build, is_building, is_nested
 from jcache.runtime.explain import Explanation
 from jcache.runtime.worlds.judgement import Check
 from jcache.store.build_lock import single_flight
-from jcache.store.economics import Economics
 from jcache.store.roots import path_text, path_texts
 from jcache.units import parse_bound, parse_choice
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from jcache.store.removal import Removed
 
 DependsOn: TypeAlias = Callable[[], Any] | Iterable[Callable[[], Any]]
-P = ParamSpec("P")
 R = TypeVar("R")
 
 hear_always(registry.is_tracing)
@@ -95,12 +95,16 @@ class GraphCache:
             parse_depends_on(depends_on),
         )  # fmt: skip
         named, _, max_bytes, others, chosen, dependencies = self._made_of
-        self._shelf = Shelf(Places(named, max_bytes, others), codec, chosen, dependencies)
+        self._told, worlds = Told(), GraphWorlds(chosen)
+        self._places = Places(named, max_bytes, others)
+        self._calls = KeyedCalls(self._places, codec, dependencies, self._told)
+        self._lookup = GraphLookup(codec, worlds, self._told)
+        self._keeping = GraphKeeping(codec, worlds, self._told, self._lookup)
 
     @property
     def root(self) -> Path | None:
         """The root that is read and written now; None where there is none."""
-        store, _ = self._shelf.places.now()
+        store, _ = self._places.now()
         return None if store is None else store.root.path
 
     def get_or_build(self, function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:  # noqa: ANN401
@@ -110,10 +114,10 @@ class GraphCache:
             UserWarning: one for each reason for which graphs cannot be kept, such as a function without a key.
         """
         started = clock.monotonic()
-        call = self._shelf.call(function, args, kwargs)
+        call = self._calls.of(function, args, kwargs)
         if isinstance(call, str):
             return self._build_without(function, args, kwargs, call)
-        found = self._shelf.look(call, started)
+        found = self._lookup.look(call, started)
         if not isinstance(found, Found):
             found = self._await(call, found)
         graph: R = found.value
@@ -131,33 +135,33 @@ class GraphCache:
             GraphKeyError: the function or its arguments have no key.
             NotStorable: the value cannot be stored.
         """
-        call = self._shelf.call_strictly(function, args, kwargs)
-        return call.key if call is not None and self._shelf.replace(call, value) else None
+        call = self._calls.strictly(function, args, kwargs)
+        return call.key if call is not None and self._keeping.replace(call, value) else None
 
     def load(self, function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R | None:  # noqa: ANN401
         """The graph of a function and arguments, None if there is none; the function is not run."""
         started = clock.monotonic()
-        call = self._shelf.call(function, args, kwargs)
-        found = call if isinstance(call, str) else self._shelf.look(call, started)
+        call = self._calls.of(function, args, kwargs)
+        found = call if isinstance(call, str) else self._lookup.look(call, started)
         if isinstance(found, Found):
             graph: R = found.value
             return graph
-        self._shelf.tell_not_loaded(function, call, found)
+        self._told.tell_not_loaded(function, call, found)
         return None
 
     def explain(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:  # noqa: ANN401
         """Whether a call would be served from the cache, and if not, what has changed; nothing is built or written."""
         try:
-            call = self._shelf.call_strictly(function, args, kwargs)
+            call = self._calls.strictly(function, args, kwargs)
         except GraphKeyError as error:
             return Explanation(name=name_of_function(function), key=None, hit=False, reason=str(error))
         if call is None:
             return Explanation(name=name_of_function(function), key=None, hit=False, reason="there is no root")
-        return self._shelf.explain(call)
+        return self._lookup.explain(call)
 
     def stats(self) -> GraphStats:
         """What this cache did so far in this process; `jcache stats` shows what all processes did."""
-        return self._shelf.tally.snapshot()
+        return self._told.tally.snapshot()
 
     def clear(self) -> Removed | None:
         """Removes all graphs of the root but pinned ones, as ``jcache.clear("graphs")`` does.
@@ -177,32 +181,32 @@ class GraphCache:
 
     def flush(self) -> None:
         """Writes what has been learnt to the ledger, softly, as happens a moment later and at exit."""
-        store, _ = self._shelf.places.now()
+        store, _ = self._places.now()
         if store is not None:
             store.flush()
 
-    def _await(self, call: Call, why: str | None) -> Found:
+    def _await(self, call: KeyedCall, why: str | None) -> Found:
         """The graph of a call that has missed, for some reason: built by another process meanwhile, or by this one.
 
         What another process has just built while this one waited has saved no time.
         """
         root = call.store.root
-        if self._shelf.is_not_kept(call) or is_building(root, call.key):
+        if self._keeping.is_not_kept(call) or is_building(root, call.key):
             return self._build(call, why)
         at_most = _NESTED_WAIT if is_nested() else None
-        with single_flight(root, call.key, done=lambda: self._shelf.is_there(call), at_most=at_most):
+        with single_flight(root, call.key, done=lambda: self._lookup.is_there(call), at_most=at_most):
             # Somebody may have built it since we looked, whether or not we had to wait for that.
-            found = self._shelf.look(call, clock.monotonic(), again=True)
+            found = self._lookup.look(call, clock.monotonic(), again=True)
             return found if isinstance(found, Found) else self._build(call, found or why)
 
-    def _build(self, call: Call, why: str | None) -> Found:
+    def _build(self, call: KeyedCall, why: str | None) -> Found:
         build = Build(call.store.root, call.key)
         try:
             value = build.run(call.run)
         except BaseException as error:
-            self._shelf.tell(call, NOT_STORED, f"building it raised {type(error).__name__}")
+            self._told.tell(call, NOT_STORED, f"building it raised {type(error).__name__}")
             raise
-        self._shelf.keep(call, build, value, why)
+        self._keeping.keep(call, build, value, why)
         return Found(value)
 
     def _build_without(
@@ -210,10 +214,7 @@ class GraphCache:
     ) -> R:
         started = clock.monotonic()
         value = function(*args, **kwargs)
-        took = Economics(builds=1, build_seconds=clock.monotonic() - started)
-        name = name_of_function(function)
-        self._shelf.tally.spent(name, took)
-        tell_graph(GraphCall(name, None, BYPASSED, reason, took.build_seconds))
+        self._told.tell_built_without(function, reason, clock.monotonic() - started)
         return value
 
     def __cache_key__(self) -> str:
@@ -241,108 +242,3 @@ def _made(
 ) -> GraphCache:
     calls = [each.call for each in depends_on]
     return GraphCache(root, codec=codec, max_size=max_bytes, read_only=read_only, check=check, depends_on=calls)
-
-
-class GraphFunction(Protocol[P, R]):
-    """What `graph` makes of a function.
-
-    Attributes:
-        cache: of its graphs.
-        build: the function itself, which neither looks into the cache nor stores anything.
-    """
-
-    cache: GraphCache
-    build: Callable[P, R]
-    __name__: str
-
-    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The graph, from the cache or built now."""
-
-    def explain(self, /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
-        """Whether that call would be served from the cache; of a method with the instance as first argument."""
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> GraphFunction[P, R]: ...
-
-    @overload
-    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]: ...
-
-
-@overload
-def graph(function: Callable[P, R], /) -> GraphFunction[P, R]: ...
-
-
-@overload
-def graph(
-    *,
-    root: str | os.PathLike[str] | None = None,
-    codec: FileCodec | None = None,
-    max_size: str | int | None = None,
-    read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
-    check: Check | str | None = None,
-    depends_on: DependsOn = (),
-) -> Callable[[Callable[P, R]], GraphFunction[P, R]]: ...
-
-
-def graph(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    root: str | os.PathLike[str] | None = None,
-    codec: FileCodec | None = None,
-    max_size: str | int | None = None,
-    read_only: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
-    check: Check | str | None = None,
-    depends_on: DependsOn = (),
-) -> Any:
-    """Makes a function keep the graphs that it builds, as a `GraphCache` does; to be used as a decorator.
-
-    Args:
-        function: which; or a method, whose instance is one of the arguments then.
-        root: as `GraphCache` has it, and so the others.
-        codec: how graphs become bytes.
-        max_size: bound of the root's graphs.
-        read_only: more roots to look into.
-        check: when a stored graph is built again and compared.
-        depends_on: functions whose values count.
-
-    Returns:
-        A function that is called like it, with ``cache``, ``explain(...)`` and ``build(...)``, the function itself.
-
-    Raises:
-        InvalidValue: an argument cannot be read, or it is no function.
-
-    Example:
-        >>> import jcache
-        >>> @jcache.graph
-        ... def squares(n, power=2):
-        ...     return [i**power for i in range(n)]
-        >>> squares(4)
-        [0, 1, 4, 9]
-        >>> squares(4, power=2), squares.cache.stats().hits
-        ([0, 1, 4, 9], 1)
-        >>> print(squares.explain(4, power=3).changes[0])
-        power 2 → 3
-    """
-
-    def made() -> GraphCache:
-        return GraphCache(root, codec=codec, max_size=max_size, read_only=read_only, check=check, depends_on=depends_on)
-
-    return (lambda function: _decorated(function, made())) if function is None else _decorated(function, made())
-
-
-def _decorated(function: Callable[..., Any], cache: GraphCache) -> Any:  # noqa: ANN401
-    if not callable(function):
-        raise InvalidValue(f"{function!r} is no function: put @jcache.graph below @classmethod and @staticmethod.")
-
-    @wraps(function)
-    def graph_of(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        return cache.get_or_build(function, *args, **kwargs)
-
-    def explained(*args: Any, **kwargs: Any) -> Explanation:  # noqa: ANN401
-        return cache.explain(function, *args, **kwargs)
-
-    attributes: dict[str, object] = {"cache": cache, "build": function, "explain": explained}
-    attributes[ATTRIBUTE] = cache._made_of[5]
-    graph_of.__dict__.update(attributes)
-    return graph_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jcache.fingerprint import Fingerprint
 from jcache.formats.envelope import EnvelopeHeader
@@ -14,6 +14,9 @@ from jcache.runtime.worlds.digests import digests_of
 from jcache.runtime.worlds.judgement import Check, judge
 from jcache.runtime.worlds.world import take
 from jcache.store.lineage import version_of
+
+if TYPE_CHECKING:
+    from jcache.graphs.keyed_call import KeyedCall
 
 _SLOW_S: Final = 10.0  # what takes longer to build is not built to compare, unless that is asked for
 
@@ -95,3 +98,22 @@ class GraphWorld:
         """Note that two builds in this world had different results."""
         if self._world.unknown is None:
             self._comparisons.refuse(self._key, self._world, reason)
+
+
+class GraphWorlds:
+    """What is known of the calls of this process.
+
+    Args:
+        check: which graphs are built again and compared; None as `jcache.GraphCache` has it.
+    """
+
+    def __init__(self, check: Check | None) -> None:
+        self._check = check
+        self._by_key: dict[str, GraphWorld] = {}
+
+    def of(self, call: KeyedCall) -> GraphWorld:
+        """Return what is known of a call in the world as it was at the first such call of this process."""
+        known, root = self._by_key.get(call.key), call.store.root
+        if known is None or known.root != root:
+            known = self._by_key[call.key] = GraphWorld(root, call.shared, call.key, call.fingerprint, self._check)
+        return known

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
+from typing import Final
 
+from jcache.forking import TellInChild
 from jcache.frozen import Frozen
 from jcache.store.economics import Economics, in_all
 from jcache.units import format_seconds
@@ -59,6 +61,7 @@ class GraphTally:
         self._counts: Counter[str] = Counter()
         self._not_stored: Counter[str] = Counter()
         self._functions: dict[str, Economics] = {}
+        _TALLIES.add(self)
 
     def spent(self, name: str, economics: Economics) -> None:
         with self._lock:
@@ -77,7 +80,7 @@ class GraphTally:
             self._not_stored[reason] += 1
 
     def renew_lock(self) -> None:
-        """Makes the lock anew, in a forked child, where a thread that is not here may hold it."""
+        """Make the lock anew, in a forked child, where a thread that is not here may hold it."""
         self._lock = Lock()
 
     def snapshot(self) -> GraphStats:
@@ -94,3 +97,6 @@ class GraphTally:
                 saved_seconds=total.saved_seconds,
                 functions=Frozen(dict(self._functions)),
             )
+
+
+_TALLIES: Final = TellInChild(GraphTally.renew_lock)

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from jcache.errors import NotStorable
 from jcache.fingerprint import digest_of
-from jcache.fingerprint.registrations import registered
 from jcache.formats.pytrees.classes import slots_of
+from jcache.jax_internals.registry import registry
 
 Json = Any
 Treedef = Any
@@ -80,7 +80,7 @@ def registered_by(cls: type) -> list[str]:
     Raises:
         NotStorable: the functions have no key.
     """
-    functions = registered(cls)
+    functions = tuple(registry().get(cls, ()))
     is_versioned = cls.__module__.partition(".")[0] in _VERSIONED_PACKAGES
     if is_versioned or all(_is_method(function, cls) for function in functions):
         return []

@@ -41,7 +41,6 @@ class Build:
         reason: why the result must not be stored; None if it may be stored.
         is_passing: whether `reason` says nothing about the same build in another process.
         chance: what the build asked for that is another thing in each process.
-        kept: as in `jcache.fingerprint.io.reads.Reads`.
     """
 
     def __init__(self, root: Root, key: str, *, strict: bool = False) -> None:
@@ -54,7 +53,6 @@ class Build:
         self.reason: str | None = None
         self.is_passing = False
         self.chance: frozenset[str] = frozenset()
-        self.kept: list[tuple[Any, str]] = []
 
     def run(self, call: Callable[[], T]) -> T:
         """Call the function that builds, and record its dependencies; its exceptions propagate."""
@@ -69,7 +67,6 @@ class Build:
         finally:
             _thread_builds.stack.pop()
             _all_builds.remove(self)
-        self.kept = read.kept
         self.found.update({**read.parts, **world.imported(loaded, digests_of(self.root))})
         self.chance = frozenset(read.chance)
         self.is_passing = read.is_passing

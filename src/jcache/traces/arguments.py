@@ -23,12 +23,7 @@ _callers: Final[list[CodeType]] = []
 
 
 class Given(NamedTuple):
-    """The arguments of one call.
-
-    Attributes:
-        args: by position.
-        kwargs: by name.
-    """
+    """The arguments of one call."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -41,12 +36,10 @@ def gives_arguments(function: F) -> F:
 
 
 def given() -> Given:
-    """The arguments that the program has given to the call that JAX traces in this thread.
+    """Return the arguments that the program has given to the call that JAX traces in this thread.
 
     They are looked up in the frame of the call: keeping them for each call would slow down all that trace nothing.
-
-    Raises:
-        LookupError: the function is traced by something else than a function that `gives_arguments` has marked.
+    Where none of the functions that `gives_arguments` has marked is running, LookupError is raised.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and all(frame.f_code is not code for code in _callers):
@@ -57,13 +50,7 @@ def given() -> Given:
 
 
 def flatten_again(statics: Statics, given: Given, leaves: list[Any]) -> None:
-    """Does with the arguments of a call what JAX did before it traced: so a recording hears what that reads.
-
-    Args:
-        statics: which arguments JAX does not flatten.
-        given: the arguments.
-        leaves: JAX's tracers of them.
-    """
+    """Do with the arguments of a call what JAX did before it traced: so a recording hears what that reads."""
     from jax.tree_util import tree_flatten, tree_unflatten
 
     rest = iter(leaves)

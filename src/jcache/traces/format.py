@@ -38,21 +38,13 @@ _PROGRAM: Final = ".stablehlo"
 
 
 class Trace(NamedTuple):
-    """What is known of a trace; the fields are those of its payload.
+    """What is known of a trace; the fields are those of its payload."""
 
-    Attributes:
-        kept: which flat arguments its executable takes.
-        results: the types of its results.
-        structure: in which they are returned.
-        targets: of the custom calls in its program.
-        mesh: the one that the function itself asks for, None if there is none.
-    """
-
-    kept: tuple[int, ...]
+    kept: tuple[int, ...]  # which flat arguments its executable takes
     results: tuple[Result, ...]
-    structure: list[Any]
-    targets: tuple[str, ...]
-    mesh: Mesh | None = None
+    structure: list[Any]  # of the result
+    targets: tuple[str, ...]  # of the custom calls in its program
+    mesh: Mesh | None = None  # the one that the function itself asks for
 
     def payload(self) -> bytes:
         results = [result[:3] if result.place is None else result for result in self.results]
@@ -61,11 +53,7 @@ class Trace(NamedTuple):
 
     @classmethod
     def of(cls, payload: memoryview) -> Trace:
-        """The trace of a payload.
-
-        Raises:
-            DamagedEntry: it follows another grammar.
-        """
+        """Return the trace of a payload; raise `DamagedEntry` where it follows another grammar."""
         try:
             read = json.loads(bytes(payload))
             trace = cls(
@@ -116,28 +104,22 @@ def program_key(trace: EnvelopeHeader, of: str) -> str:
 
 
 def content_of(trace: Trace, program: str, signature: str) -> str:
-    """The digest by which two traces of a call are compared: of its result, and of its program for a signature.
-
-    Args:
-        trace: the trace.
-        program: SHA-256 of its StableHLO as text.
-        signature: of the program.
-    """
+    """Return the digest by which traces of a call are compared: of the result, and of a program and its signature."""
     return hashlib.sha256(b"\n".join([trace.payload(), program.encode(), signature.encode()])).hexdigest()[:32]
 
 
-def seal_trace(
-    trace: Trace,
-    *,
+def seal_entry(
+    payload: bytes,
     key: str,
+    *,
     parts: Mapping[str, str],
-    seconds: float,
     parents: tuple[str, ...],
     producers: Mapping[str, str],
+    seconds: float = 0.0,
 ) -> bytes:
-    """The entry of a trace that took some seconds to make."""
+    """Return the entry of a trace, or of a program of one, that took some seconds to make."""
     return seal(
-        trace.payload(),
+        payload,
         kind=TRACES,
         name=name_of(key),
         key=key,
@@ -148,28 +130,3 @@ def seal_trace(
         parents=parents,
         codec=Codec.ZSTD,
     )
-
-
-def seal_program(
-    artifact: bytes, *, trace: EnvelopeHeader, parts: Mapping[str, str], producers: Mapping[str, str]
-) -> bytes:
-    """The entry of a program; without an artifact, of its executable for one more device."""
-    key = program_key(trace, parts["signature" if artifact else "device"])
-    return seal(
-        artifact,
-        kind=TRACES,
-        name=name_of(key),
-        key=key,
-        key_parts={"trace": version_of(trace), **parts},
-        producers=dict(producers),
-        build_seconds=0.0,
-        created_ns=clock.now_ns(),
-        parents=(trace.key,),
-        codec=Codec.ZSTD,
-    )
-
-
-def parts_of_program(*, signature: str, device: str, executable: str | None, **more: str) -> dict[str, str]:
-    """What an entry of a program says of it."""
-    found = {} if executable is None else {"executable": executable}
-    return {"signature": signature, "device": device, **found, **more}

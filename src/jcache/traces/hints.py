@@ -2,9 +2,8 @@
 
 In ``ROOT/.jcache/verdicts`` a file named after a call says why its trace cannot be stored, or has a byte for each
 process that took noticeably longer for looking traces up than tracing takes. It holds for a day; then it is found out
-anew. Another one says which executable the call has needed, until it needs another; and one has a byte for each start
-that a trace would have served. Nothing but time rests on any of them: what they are about is traced by `jax.jit`, or
-loaded when it is needed.
+anew. Another one says which executable the call has needed, until it needs another. Nothing but time rests on any
+of them: what they are about is traced by `jax.jit`, or loaded when it is needed.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from jcache.store import files
 from jcache.store.directories import opened
 
 _DAY_NS: Final = 86_400_000_000_000
-_COUNTED_NS: Final = 90 * _DAY_NS  # without a start, before its count may go
-_COUNT: Final = "-starts"
 _PROCESSES: Final = 3  # that have to agree
 _MARGIN: Final = 5.0  # what was traced first, and recorded, took longer than usual; and a hit is more than looking up
 _NOTICEABLE: Final = 0.25  # seconds of looking up that a process would have been spared; what takes less is served
@@ -33,11 +30,7 @@ _LARGEST: Final = 1 << 20
 
 
 class Verdicts:
-    """The verdicts of a root.
-
-    Args:
-        root: which.
-    """
+    """The verdicts of a root."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
@@ -86,14 +79,6 @@ class Verdicts:
         """Notes which executable a call has needed."""
         self._write(_name("likely", call), _digest(note.encode()) + b"\n" + note.encode())
 
-    def count_start(self, key: str) -> int | None:
-        """Counts a start that a trace would serve; returns which one it is, None where nothing can be written."""
-        try:
-            with opened(self._root, self._root.verdicts, make=True) as directory:
-                return files.append(_name("starts", key) + _COUNT, b".", directory=directory, limit=_LARGEST)
-        except OSError:
-            return None
-
     def _path(self, what: str, of: str) -> str:
         return f"{self._directory}{os.sep}{_name(what, of)}"
 
@@ -112,8 +97,7 @@ def _tidy(name: str, directory: int) -> None:
     names = os.listdir(directory)
     for each in names if len(names) > _MOST else [name]:
         with suppress(OSError):
-            oldest = _COUNTED_NS if each.endswith(_COUNT) else _DAY_NS
-            if clock.now_ns() - os.lstat(each, dir_fd=directory).st_mtime_ns >= oldest:
+            if clock.now_ns() - os.lstat(each, dir_fd=directory).st_mtime_ns >= _DAY_NS:
                 os.unlink(each, dir_fd=directory)
 
 

@@ -41,14 +41,7 @@ _INSIDE: Final = "it is called inside jax.jit, jax.vmap or jax.grad: put jcache.
 
 
 class Jitted:
-    """What `jit` makes of a function.
-
-    Args:
-        function: which.
-        options: of `jax.jit`.
-        check: which starts that a trace would serve are traced and compared.
-        depends_on: more values that count.
-    """
+    """What `jit` makes of a function."""
 
     def __init__(
         self,
@@ -65,7 +58,7 @@ class Jitted:
         self._resolver = _resolver_of(function, options, check, depends_on)
         self._is_settled = self._resolver.is_settled
         self._unfit = _unfit(function)
-        self._is_top_level = tracing.top_level() if self._unfit is None else _never
+        self._is_top_level = tracing.top_level() if self._unfit is None else lambda: False
         self._is_said = False
 
     @gives_arguments
@@ -122,8 +115,8 @@ class Jitted:
     def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
         """Whether a first call would start warm, and if not, what has changed; nothing is run or written."""
         if self._unfit is not None:
-            return self._resolver.untold(self._unfit)
-        return self._resolver.explain(args, kwargs)
+            return self._resolver.lookup.untold(self._unfit)
+        return self._resolver.lookup.explain(args, kwargs)
 
     def resolver(self) -> Resolver:
         """One that knows of no call yet, to precompile."""
@@ -134,7 +127,7 @@ class Jitted:
         """Tells once whoever records this process that the function is called where no trace can serve."""
         if not self._is_said and not is_nested():
             self._is_said = True
-            observers.tell_trace(TraceCall(self._resolver.name, None, BYPASSED, self._unfit or _INSIDE))
+            observers.tell_trace(TraceCall(self._resolver.lookup.name, None, BYPASSED, self._unfit or _INSIDE))
 
 
 def _unfit(function: Callable[..., Any]) -> str | None:
@@ -145,10 +138,6 @@ def _unfit(function: Callable[..., Any]) -> str | None:
     except Exception as error:  # noqa: BLE001 - the function may be an object with code of its own
         return f"it cannot be kept in JAX's tables: {error}"
     return None
-
-
-def _never() -> bool:
-    return False
 
 
 def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:

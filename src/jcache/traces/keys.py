@@ -39,23 +39,14 @@ _FEW: Final = 50
 
 
 class Asked(NamedTuple):
-    """What a call asks for.
+    """What a call asks for."""
 
-    Attributes:
-        fingerprint: of the function and its static arguments.
-        key: of the trace.
-        parts: all that went into the key, in words.
-        leaves: of the arguments that are traced.
-        likes: the structures of these arguments.
-        changed: what has changed since of that which the fingerprint was made of, besides what was `kept`.
-    """
-
-    fingerprint: Fingerprint
+    fingerprint: Fingerprint  # of the function and its static arguments
     key: str
-    parts: Mapping[str, str]
-    leaves: list[Any]
-    likes: list[Any]
-    changed: Callable[[Sequence[tuple[Any, str]]], list[str]]
+    parts: Mapping[str, str]  # all that went into the key, in words
+    leaves: list[Any]  # of the arguments that are traced
+    likes: list[Any]  # the structures of these arguments
+    changed: Callable[[], list[str]]  # returns what has changed since of that which the fingerprint was made of
 
 
 class Statics:
@@ -102,17 +93,10 @@ def asked(
     traced: Given | None = None,
     depends_on: tuple[Dependency, ...] = (),
 ) -> Asked:
-    """What a call asks for.
+    """Return what a call asks for.
 
     Its key has the arguments as JAX flattens them: the structures of those that the program gives. All that the
-    function can see of its arguments JAX makes of these and of the tracers.
-
-    Args:
-        function: that is called.
-        statics: its static arguments.
-        given: the arguments of the program.
-        traced: the same as JAX gives them to the function that it traces; None where nothing is traced.
-        depends_on: more values that count.
+    function can see of its arguments JAX makes of these and of the tracers, which are None where nothing is traced.
 
     Raises:
         GraphKeyError: the function or a static argument has no key.
@@ -152,20 +136,13 @@ def roughly_called(roughly: str, statics: Statics, args: Sequence[Any], kwargs: 
 
 
 class _Taken:
-    """The arguments that are traced, taken apart: their leaves in the order in which JAX flattens them.
-
-    Attributes:
-        leaves: as they are.
-        likes: the structures of the arguments.
-        exact: each leaf's label and all that its key is made of; two leaves may have one label.
-        words: the same to be read.
-    """
+    """The arguments that are traced, taken apart: their leaves in the order in which JAX flattens them."""
 
     def __init__(self) -> None:
         self.leaves: list[Any] = []
-        self.likes: list[Any] = []
-        self.exact: list[tuple[str, str]] = []
-        self.words: dict[str, str] = {}
+        self.likes: list[Any] = []  # the structures of the arguments
+        self.exact: list[tuple[str, str]] = []  # labels, which may be the same for two, and what keys are made of
+        self.words: dict[str, str] = {}  # the same to be read
         self._labels: list[str] = []
 
     def structure(self, name: str, value: Any) -> Structure:
@@ -192,11 +169,7 @@ class _Taken:
         self.likes.append(treedef)
 
     def look(self) -> None:
-        """Looks at the leaves.
-
-        Raises:
-            NotStorable: they are not those of the program.
-        """
+        """Look at the leaves; raise `NotStorable` where they are not those of the program."""
         if len(self.leaves) != len(self._labels):
             raise NotStorable(OTHER_LEAVES)
         for label, leaf in zip(self._labels, self.leaves, strict=True):

@@ -20,44 +20,27 @@ from jcache.traces import structures
 from jcache.traces.format import Trace
 from jcache.traces.keys import Asked
 from jcache.traces.results import OTHER_RESULT, Remade, unflattened
-from jcache.traces.trace_store import NO_PROGRAM, Kept
+from jcache.traces.stored_trace import NO_PROGRAM, Kept
 
 T = TypeVar("T")
 
 
 class Traced:
-    """A function that is traced now.
-
-    Args:
-        store: where its trace is to be.
-        wanted: what is asked for.
-        kept: the trace that is there, where it has no program that serves.
-        why: it is no hit, where that is known.
-        world: the world of the call.
-        judged: what is known about the call in this world.
-
-    Attributes:
-        header: of its trace, once there is one.
-        why: it is no hit.
-        reason: why its trace must not be stored, None if it may.
-        is_refused: whether it must not be by any process that traces it.
-        kept: the trace that it is to be compared with, if there is one.
-        is_compared: whether the call was traced in order to compare it.
-    """
+    """A function that is traced now, for a call that asks for something."""
 
     def __init__(
         self, store: SealedStore, wanted: Asked, kept: Kept | None, why: str | None, world: World, judged: Judgement
     ) -> None:
         self.asked = wanted
-        self.why = why
+        self.why = why  # it is no hit, where that is known
         self.build = Build(store.root, wanted.key, strict=True)
-        self.header: EnvelopeHeader | None = None
-        self.kept = kept
+        self.header: EnvelopeHeader | None = None  # of its trace, once there is one
+        self.kept = kept  # the trace that it is to be compared with, if there is one
         self.world = world
         self.judged = judged
-        self.is_compared = kept is not None and why is None
-        self.reason: str | None = None
-        self.is_refused = False
+        self.is_compared = kept is not None and why is None  # whether the call was traced in order to compare it
+        self.reason: str | None = None  # why its trace must not be stored, None if it may
+        self.is_refused = False  # whether it must not be by any process that traces it
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []
 
@@ -65,9 +48,8 @@ class Traced:
         """Calls the function, whose exceptions pass."""
         result = self.build.run(call)
         self.reason = self.build.reason
-        if self.reason is None and (changed := self.asked.changed(self.build.kept)):
+        if self.reason is None and (changed := self.asked.changed()):
             self.reason = f"tracing it changes its key: {some(changed)}"
-        self.build.kept.clear()
         return result
 
     def take(self, values: Sequence[Any], treedef: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jcache.jax_internals import compile_hook, preload
@@ -13,63 +14,41 @@ from jcache.traces.hints import Verdicts, tally
 if TYPE_CHECKING:
     from jcache.jax_internals.compile_record import Compilation, Replay
     from jcache.traces.miss import Traced
-    from jcache.traces.trace_store import Kept, Shelf
+    from jcache.traces.stored_trace import Kept
+    from jcache.traces.trace_store import Shelf
 
 
+@dataclass(eq=False)
 class Call:
-    """A call that JAX is tracing, or compiling what came of it.
+    """A call that JAX is tracing, or compiling what came of it; a miss has been traced, a hit was kept."""
 
-    Args:
-        key: of what is asked for.
-        shelf: where it is looked up.
-        seconds: that looking it up took; None where JAX compiles once more what it has traced.
-        rough: the call, as verdicts have it.
-
-    Attributes:
-        traced, compilation: of a miss, what was traced and what compiling it tells.
-        kept, replay: of a hit, what was found and what stands in for compiling.
-        note: which executable it was expected to need.
-    """
-
-    note = ""
-    cpu_seconds = 0.0  # of looking the trace up
-
-    def __init__(self, key: str, shelf: Shelf, seconds: float | None, rough: str) -> None:
-        self.key = key
-        self.rough = rough
-        self.shelf = shelf
-        self.seconds = seconds
-        self.traced: Traced | None = None
-        self.compilation: Compilation | None = None
-        self.kept: Kept | None = None
-        self.replay: Replay | None = None
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether JAX has begun to compile what was traced."""
-        return self.compilation is not None and self.compilation.done
+    key: str
+    shelf: Shelf
+    seconds: float | None  # that looking it up took; None where JAX compiles once more what it has traced
+    rough: str  # the call, as verdicts have it
+    traced: Traced | None = None
+    compilation: Compilation | None = None
+    kept: Kept | None = None
+    replay: Replay | None = None
+    note: str = ""  # which executable it was expected to need
+    cpu_seconds: float = 0.0  # of looking the trace up
 
     def keep(self) -> str | None:
         """Stores what was traced, or tells that it was served; returns why not."""
         if self.traced is not None and self.compilation is not None:
             told = self.compilation
-            reason = self.shelf.keep(self.traced, told)
+            reason = self.shelf.keeping.keep(self.traced, told)
             self._expect("" if reason else told.executable_key, told.load_context)
             return reason
         if self.kept is not None and self.replay is not None:
             replay = self.replay
-            reason = self.shelf.served(self.kept, replay, self.seconds)
+            reason = self.shelf.keeping.served(self.kept, replay, self.seconds)
             self._expect(replay.loaded or replay.compiled, replay.load_context)
             return reason
         return None
 
     def say(self, name: str, reason: str | None) -> None:
-        """Tells whoever records this process what became of a first call.
-
-        Args:
-            name: of the function.
-            reason: why its trace is not stored, None if it is.
-        """
+        """Tell whoever records this process what became of a first call, and why its trace is not stored."""
         if self.seconds is None:
             return
         if self.kept is not None:

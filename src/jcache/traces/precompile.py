@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -157,18 +156,23 @@ def _precompiled(jitted: Jitted, bound: functools.partial[Any] | None, spec: Spe
     if bound is not None:
         args, kwargs = (*bound.args, *args), {**bound.keywords, **kwargs}
     resolver, started = jitted.resolver(), clock.monotonic()
-    with _everything_is_stored():
+    configured = config.configure(STORE_EVERYTHING)  # in the place of the thresholds under which JAX stores nothing
+    try:
         call, reason = _compile(resolver, args, kwargs)
-    reason = reason or next(iter(resolver.refused.values()), None)
+    finally:
+        configured.restore()
+    reason = reason or next(iter(resolver.lookup.refused.values()), None)
     executable = None if call is None else _executable(call)
     if reason is None and call is None:
         reason = "it is not compiled under this configuration"
-    if reason is None and (executable is None or not _is_there(executable)):
+    ours = roots.in_use()
+    used = () if ours is None or ours.root is None else (ours.root, *ours.shared)
+    if reason is None and (executable is None or not any(has_executable(root, executable) for root in used)):
         reason = "JAX did not store its executable"
     hit = call is not None and call.replay is not None and call.replay.compiled is None
     outcome = Precompilation.HIT if hit else Precompilation.STORED
     return Precompiled(
-        name=resolver.name,
+        name=resolver.lookup.name,
         key=None if call is None else call.key,
         executable=executable,
         outcome=outcome if reason is None else Precompilation.NOT_STORED,
@@ -193,19 +197,3 @@ def _executable(call: Call) -> str | None:
     if call.compilation is not None:
         return call.compilation.executable_key
     return None if call.replay is None else call.replay.compiled or call.replay.loaded
-
-
-def _is_there(executable: str) -> bool:
-    ours = roots.in_use()
-    found = () if ours is None or ours.root is None else (ours.root, *ours.shared)
-    return any(has_executable(root, executable) for root in found)
-
-
-@contextmanager
-def _everything_is_stored() -> Iterator[None]:
-    """Sets aside the thresholds under which JAX stores nothing."""
-    configured = config.configure(STORE_EVERYTHING)
-    try:
-        yield
-    finally:
-        configured.restore()

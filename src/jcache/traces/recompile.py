@@ -36,15 +36,10 @@ class Recompiling(StrEnum):
 
 @dataclass(slots=True)
 class Recompiled:
-    """What became of the programs.
+    """What became of the programs."""
 
-    Attributes:
-        results: of each, by its key.
-        reasons: of those that were not compiled, and how many have them.
-    """
-
-    results: dict[str, Recompiling] = field(default_factory=dict)
-    reasons: Counter[tuple[Recompiling, str]] = field(default_factory=Counter)
+    results: dict[str, Recompiling] = field(default_factory=dict)  # of each, by its key
+    reasons: Counter[tuple[Recompiling, str]] = field(default_factory=Counter)  # of those that were not compiled
 
     def count(self, result: Recompiling) -> int:
         return sum(one is result for one in self.results.values())
@@ -56,12 +51,7 @@ class Recompiled:
 
 
 def recompile(store: Store, keys: Collection[str], progress: Progress[str] = iter) -> Recompiled:
-    """Compiles the programs among some traces whose executables are not there, with the JAX that the user has.
-
-    Args:
-        store: of the root.
-        keys: of the traces.
-        progress: is given the keys of the programs, and passes them on.
+    """Compile the programs among some traces whose executables are not there, with the JAX that the user has.
 
     Raises:
         NoJax: JAX cannot be started.

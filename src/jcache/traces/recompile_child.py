@@ -74,8 +74,8 @@ def _compiled(key: str) -> Answer:
     from jcache.jax_internals import compile_recipe, stablehlo, tracing
     from jcache.store.lineage import belongs_to
     from jcache.traces.format import Trace, has_executable
+    from jcache.traces.stored_trace import Kept
     from jcache.traces.trace_places import shelf_in_use
-    from jcache.traces.trace_store import Kept
 
     shelf = shelf_in_use()
     program = _opened(shelf, key)
@@ -101,7 +101,7 @@ def _compiled(key: str) -> Answer:
         configured.restore()
     if not has_executable(shelf.store.root, executable):
         raise _Failed("JAX did not store what it compiled")
-    if reason := shelf.found(kept, parts["signature"], device, executable):
+    if reason := shelf.keeping.found(kept, parts["signature"], device, executable):
         raise _Failed(reason)
     return "recompiled", ""
 

@@ -1,10 +1,9 @@
 """What JAX traces in the place of a function: the function itself, or one operation that stands for all that is known.
 
-`Resolver.resolve` runs only while JAX traces, so once for arguments of certain types. There the call's key is looked
+`Resolver._resolve` runs only while JAX traces, so once for arguments of certain types. There the call's key is looked
 up, and either the function is traced as ever, to be stored once it is compiled, or its stored trace stands in
 (`jcache.jax_internals.compile_hook`). JAX may lower and compile what it has traced again, for other devices and
-shardings: then what is
-known of these is looked up again as well.
+shardings: then what is known of these is looked up again as well.
 """
 
 # ruff: noqa: ANN401 - what functions take and return is anything
@@ -16,84 +15,40 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from jcache import clock
-from jcache.errors import DamagedEntry, GraphKeyError, NotStorable, Unresolved
+from jcache.errors import DamagedEntry, NotStorable, Unresolved
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.io import memos
 from jcache.jax_internals import avals, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.gc_pause import collector
-from jcache.runs import observers
-from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.warn import warn_once
-from jcache.runtime.worlds.judgement import Check, Judgement
-from jcache.runtime.worlds.world import World
-from jcache.store import roots
+from jcache.runtime.worlds.judgement import Check
 from jcache.traces import pending_call, structures
-from jcache.traces.arguments import Given, flatten_again, given
+from jcache.traces.arguments import Given, flatten_again
+from jcache.traces.call_lookup import CallLookup, Looked
 from jcache.traces.hints import Verdicts
-from jcache.traces.keys import OTHER_LEAVES, Asked, Statics, asked, roughly, roughly_called
+from jcache.traces.keys import Statics
 from jcache.traces.pending_call import Call
 from jcache.traces.results import Remade, unflattened
-from jcache.traces.trace_places import shelf_in_use
-from jcache.traces.trace_store import NO_PROGRAM, Kept, Shelf
+from jcache.traces.stored_trace import NO_PROGRAM, Kept
 
 if TYPE_CHECKING:
-    from jcache.runtime.explain import Explanation
     from jcache.traces.miss import Traced
 
 OLD_OPTIONS: Final = frozenset({"backend", "device"})
-_MOST_REFUSED: Final = 1000
-_resolutions: Final[dict[tuple[Path, str], int]] = {}
 _STATIC: Final = ("static_argnums", "static_argnames")
-_SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
-
-
-class _Looked(NamedTuple):
-    """What a call asks for, and what there is of it: a trace, or why there is none.
-
-    Attributes:
-        asked: what it asks for.
-        shelf: where.
-        world: of the call.
-        judged: what is known about it in this world.
-        found: what there is.
-        rough: the call, as verdicts have it.
-        ahead: the executable that it will likely need.
-        given: the arguments of the program.
-    """
-
-    asked: Asked
-    shelf: Shelf
-    world: World
-    judged: Judgement
-    found: Kept | str | None
-    rough: str
-    ahead: preload.Preload | None
-    given: Given
 
 
 class Resolver:
     """Resolves the calls of a function.
 
     Args:
-        function: which.
-        options: of `jax.jit`.
+        function, options, depends_on: as `jcache.jit` was given them.
         check: which starts that a trace would serve are traced and compared.
         counts: whether a second question for the same trace is another one: the program may have changed meanwhile.
-        depends_on: more values that count.
-
-    Attributes:
-        function: as given.
-        options: as given.
-        depends_on: as given.
-        name: of the function.
-        statics: its static arguments.
-        jitted: what is called in its place; made anew by `forget`.
-        refused: why calls were traced, or will be in the next process, by key and as verdicts have the call.
     """
 
     def __init__(
@@ -108,12 +63,9 @@ class Resolver:
         self.function = function
         self.options = options
         self.depends_on = depends_on
-        self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
-        self.statics = Statics(function, *(options.get(name) for name in _STATIC))
-        self.refused: dict[str | None, str] = {}
-        self._check = check
-        self._counts = counts
-        self._roughly = roughly(function)
+        self.lookup = CallLookup(
+            function, Statics(function, *map(options.get, _STATIC)), check, depends_on, counts=counts
+        )
         self._unserved: dict[str, str] = {}
         self.forget()
 
@@ -135,29 +87,6 @@ class Resolver:
         """Whether this thread has compiled nothing that is to be settled."""
         return pending_call.mine() is None
 
-    def explain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Explanation:
-        """Whether a first call would start warm, and if not, why; nothing is run or written."""
-        try:
-            rough = roughly_called(self._roughly, self.statics, args, kwargs)
-            reason = self._slower(rough) or tracing.reason_not_to_replay()
-            if reason is None:
-                given = Given(args, dict(kwargs))
-                wanted = asked(self.function, self.statics, given, None, self.depends_on)
-                shelf = shelf_in_use()
-                refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
-                found = shelf.explain(wanted, refused, self._check)
-                before = None if found.hit or found.nearest is not None else self.refused.get(rough)
-                return found if before is None else found._replace(reason=before)
-        except (GraphKeyError, NotStorable) as error:
-            reason = str(error)
-        return self.untold(reason)
-
-    def untold(self, reason: str) -> Explanation:
-        """That a call has no key, and why."""
-        from jcache.runtime.explain import Explanation
-
-        return Explanation(name=self.name, key=None, hit=False, reason=reason)
-
     # -- while JAX traces
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -167,7 +96,7 @@ class Resolver:
         stands_in = False
         collector.put_off()
         try:
-            looked = self._look_up(Given(args, kwargs))
+            looked = self.lookup.look_up(Given(args, kwargs))
             if looked is not None:
                 wanted, found = looked.asked, looked.found
                 kept, why = (found, None) if isinstance(found, Kept) else (None, found)
@@ -188,61 +117,10 @@ class Resolver:
                 collector.go_on()
         return self.function(*args, **kwargs)
 
-    def _look_up(self, traced: Given) -> _Looked | None:
-        """What a call asks for, and what there is of it, or why not; None where it is traced as ever."""
-        key = rough = None
-        try:
-            rough = roughly_called(self._roughly, self.statics, traced.args, traced.kwargs)
-            reason = self._slower(rough) or tracing.reason_not_to_replay()
-            if reason is None:
-                shelf = shelf_in_use()
-                note = Verdicts(shelf.store.root).likely(rough)
-                ahead = preload.Preload(note) if note else None
-                program = given()
-                wanted = asked(self.function, self.statics, program, traced, self.depends_on)
-                if not tracing.are_tracers(wanted.leaves):
-                    return None  # where jit is disabled
-                key = wanted.key
-                if not tracing.are_inputs(wanted.leaves):
-                    raise NotStorable(OTHER_LEAVES)
-                world = shelf.world(wanted, self._count(shelf, key))
-                judged = shelf.judge(wanted, world, self._check)
-                found = None if judged.refused else shelf.look(wanted, judged)
-                if isinstance(found, Kept) and self._check is not Check.NEVER:
-                    judged = judged if judged.is_of(found.opened.header) else Judgement(new=judged.new)
-                reason = judged.refused
-                if reason is None and not isinstance(found, Kept):
-                    reason = Verdicts(shelf.store.root).refusal(key)
-                if reason is None:
-                    return _Looked(wanted, shelf, world, judged, found, rough, ahead, program)
-        except (GraphKeyError, NotStorable) as error:
-            reason = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-            reason = f"its key cannot be made: {error!r}"
-        self.refuse(reason, key, rough)
-        if not tracing.top_level()():  # as it is where jit is disabled: nothing is traced then
-            observers.tell_trace(TraceCall(self.name, None, BYPASSED, reason))
-        return None
+    def _stand_in(self, looked: Looked, kept: Kept, started: tuple[float, float]) -> tuple[Any] | str:
+        """Return the results of the marker, in the structure that the function returns; why they cannot be made.
 
-    def _count(self, shelf: Shelf, key: str) -> int:
-        """How often this process has asked for a key, this time included; what is precompiled is asked for once."""
-        if not self._counts:
-            return 1
-        of = shelf.store.root.path, key
-        number = _resolutions[of] = _resolutions.get(of, 0) + 1
-        return number
-
-    def _slower(self, rough: str) -> str | None:
-        """Why a call is not to be looked up, None if it is."""
-        ours = roots.in_use()
-        known = ours is not None and ours.root is not None and Verdicts(ours.root).is_slower(rough)
-        return _SLOWER if known else None
-
-    def _stand_in(self, looked: _Looked, kept: Kept, started: tuple[float, float]) -> tuple[Any] | str:
-        """The results of the marker, in the structure that the function returns; why they cannot be made.
-
-        Raises:
-            CannotReplay: JAX would take the results apart in another way than those of the function itself.
+        Where JAX would take the results apart in another way than those of the function itself, CannotReplay is raised.
         """
         wanted, trace = looked.asked, kept.trace
         key, shelf, rough = wanted.key, looked.shelf, looked.rough  # and not what JAX traces: these are kept
@@ -264,7 +142,7 @@ class Resolver:
             values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
-            self.refuse(reason, wanted.key)
+            self.lookup.refuse(reason, wanted.key)
             return reason
         seconds, cpu_seconds = clock.monotonic() - started[0], clock.thread_cpu() - started[1]
         begun = 0.0 if looked.ahead is None else looked.ahead.seconds
@@ -275,7 +153,7 @@ class Resolver:
         memos.served(kept.opened.header.key_parts)
         return (made.value,)
 
-    def _trace(self, looked: _Looked, traced: Traced, arguments: Given) -> Any:
+    def _trace(self, looked: Looked, traced: Traced, arguments: Given) -> Any:
         wanted, shelf, rough = looked.asked, looked.shelf, looked.rough
         try:
             result, values, treedef = traced.run(lambda: self._called(looked, arguments))
@@ -304,14 +182,14 @@ class Resolver:
         made = unflattened(treedef, values)
         return made.value if isinstance(made, Remade) else result
 
-    def _called(self, looked: _Looked, arguments: Given) -> tuple[Any, list[Any], Any]:
+    def _called(self, looked: Looked, arguments: Given) -> tuple[Any, list[Any], Any]:
         """What the function returns, its leaves and their structure; all that flattening reads is recorded."""
         from jax.tree_util import tree_flatten
 
         result = self.function(*arguments.args, **arguments.kwargs)
         values, treedef = tree_flatten(result)
         with suppress(Exception):  # of the program's classes, which JAX has done this to already
-            flatten_again(self.statics, looked.given, looked.asked.leaves)
+            flatten_again(self.lookup.statics, looked.given, looked.asked.leaves)
         return result, values, treedef
 
     # -- afterwards
@@ -328,12 +206,12 @@ class Resolver:
             reason = call.keep()
         except Exception as error:  # noqa: BLE001 - whatever it is, the program has its result
             reason = f"it cannot be kept: {error!r}"
-            warn_once(("trace", type(error)), f"jcache cannot keep the trace of `{self.name}`: {error!r}.")
+            warn_once(("trace", type(error)), f"jcache cannot keep the trace of `{self.lookup.name}`: {error!r}.")
         if reason is not None and call.traced is not None:
-            self.refuse(reason, call.key, call.rough)
+            self.lookup.refuse(reason, call.key, call.rough)
             if call.traced.is_refused:
                 Verdicts(call.shelf.store.root).refuse(call.key, reason)
-        call.say(self.name, reason)
+        call.say(self.lookup.name, reason)
         return call, reason
 
     def may_trace_instead(self, error: BaseException, arguments: Any) -> bool:
@@ -353,14 +231,8 @@ class Resolver:
         reason = str(error) if isinstance(error, CannotReplay) else f"its program cannot be replayed here: {error!r}"
         self._unserved[call.key] = reason or NO_PROGRAM
         if reason:
-            self.refuse(reason, call.key)
+            self.lookup.refuse(reason, call.key)
         return True
-
-    def refuse(self, reason: str, *names: str | None) -> None:
-        """Remembers why a call was traced, or will be in the next process: by its key, which tracing may change."""
-        for name in names:
-            if len(self.refused) < _MOST_REFUSED:
-                self.refused[name] = reason
 
 
 def _plain_name(function: Callable[..., Any]) -> str:

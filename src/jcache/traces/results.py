@@ -15,12 +15,7 @@ OTHER_RESULT: Final = (
 
 
 class Remade(NamedTuple):
-    """A result that was made of its leaves, and whose leaves are these.
-
-    Attributes:
-        value: the result.
-        treedef: its structure.
-    """
+    """A result that was made of its leaves, and whose leaves are these."""
 
     value: Any
     treedef: Any

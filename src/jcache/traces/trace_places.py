@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from jcache.errors import NotStorable
 from jcache.jax_internals import compile_hook
@@ -14,19 +15,11 @@ from jcache.store.roots import InUse
 from jcache.traces.format import TRACES
 from jcache.traces.trace_store import Shelf
 
-
-class _Shelf:
-    """The shelf of the root in use, which keeps what it has learnt as long as that root is."""
-
-    of: tuple[InUse, Shelf] | None = None
+_known: Final[list[tuple[InUse, Shelf]]] = []  # of the root in use: it keeps what it has learnt as long as that is
 
 
 def shelf_in_use() -> Shelf:
-    """The traces of the root in use; without one, `jcache.enable` puts the default one in use.
-
-    Raises:
-        NotStorable: there is none, or this JAX is not known.
-    """
+    """Return the traces of the root in use, or of the default one; raise `NotStorable` where there is none."""
     ours = roots.in_use()
     if ours is None and is_off():
         raise NotStorable("`jcache.disable()` has been called.")
@@ -37,7 +30,7 @@ def shelf_in_use() -> Shelf:
         raise NotStorable("There is no root in use.")
     if reason := compile_hook.install():
         raise NotStorable(f"{reason}.")
-    if _Shelf.of is None or _Shelf.of[0] is not ours:
+    if not _known or _known[0][0] is not ours:
         store = store_of(ours.root, TRACES, max_bytes=ours.bound(), lock_timeout=timeout_in(os.environ))
-        _Shelf.of = ours, Shelf(store, ours.shared)
-    return _Shelf.of[1]
+        _known[:] = [(ours, Shelf(store, ours.shared))]
+    return _known[0][1]

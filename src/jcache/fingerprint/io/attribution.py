@@ -14,7 +14,7 @@ _NEUTRAL_PACKAGE: Final = "sys"
 _SOURCES: Final = frozenset({"linecache", "tokenize"})
 _FINDERS: Final = _SOURCES | {"importlib", "inspect", "pkgutil", "runpy", "traceback", "warnings", "zipimport"}
 _WRAPPERS: Final = frozenset(  # whose frames are between what reads and its caller, where functions are replaced
-    {"jcache.patching", *(f"jcache.fingerprint.io.{name}" for name in ("audit", "libraries", "reads", "threads"))}
+    {"jcache.patching", *(f"jcache.fingerprint.io.{name}" for name in ("audit", "libraries", "threads"))}
 )
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 
@@ -28,13 +28,7 @@ class Reader(enum.Enum):
 
 
 def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> Reader:
-    """Who reads.
-
-    Args:
-        frame: that reads.
-        block: the frame that has begun the block; what it does is the program's.
-        path: of the file that is read, if it is one.
-    """
+    """Return who reads in a frame; what the frame that has begun the block does is the program's."""
     installed = False  # whether the frame that decides is an installed package's
     while frame is not None and frame is not block:
         package = package_of(frame) if frame.f_globals.get("__name__") not in _WRAPPERS else _NEUTRAL_PACKAGE

@@ -38,12 +38,8 @@ def hear_always(is_tracing: Callable[[], bool]) -> None:
             Patch(os._Environ, "__getitem__", _noting_variables)
 
 
-def watch(*more: Callable[[], Patch]) -> str | None:
-    """Have the blocks hear what is read; returns why that cannot be.
-
-    Args:
-        more: make replacements of functions beside those that are made here.
-    """
+def watch() -> str | None:
+    """Have the blocks hear what is read; returns why that cannot be."""
     _add_hook()
     if type(os.environ) is not os._Environ:
         return "cannot be watched: `os.environ` is not Python's own"
@@ -53,7 +49,6 @@ def watch(*more: Callable[[], Patch]) -> str | None:
         replaced += [(os, name, events.asked_of) for name in ("stat", "access")]
         replaced += [(os, name, events.asked_of_link) for name in ("lstat", "readlink")]
         _patches.extend(Patch(cls, name, _heard_by(note)) for cls, name, note in replaced)
-        _patches.extend(make() for make in more)
         _patches.extend(threads.patches())
         _patches.extend(libraries.patches(_heard_by))
         _patches.extend(chances.patches(_heard_by))

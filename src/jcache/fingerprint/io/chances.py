@@ -31,11 +31,7 @@ Replace = Callable[[Callable[..., None]], Callable[[Callable[..., Any]], Callabl
 
 
 def patches(heard_by: Replace) -> Iterator[Patch]:
-    """Yield the replacements of these functions.
-
-    Args:
-        heard_by: makes of a note what replaces a function.
-    """
+    """Yield the replacements of these functions; `heard_by` makes of a note what replaces a function."""
     for home, names in _ASKED.items():
         module = sys.modules.get(home)
         for name in names:

@@ -17,9 +17,6 @@ IRREGULAR: Final = "no regular file"
 TOO_LARGE: Final = "too large to be digested"
 MAX_BYTES: Final = 64 << 20  # of all files together that a strict block reads
 MOST_BYTES: Final = 4 << 30
-_FILE: Final = "file "
-_DIRECTORY: Final = "directory "
-_VARIABLE: Final = "environment "
 _WRITE_AHEAD_LOG: Final = "-wal"  # of a database of SQLite, which makes an empty one to read
 _CHUNK: Final = 1 << 20
 _SHOWN: Final = 60  # characters of a variable's value; longer ones are digested
@@ -27,44 +24,33 @@ _SECRET: Final = re.compile("auth|credential|key|pass|secret|token", re.IGNORECA
 
 
 class Look(StrEnum):
-    """What can be asked of a path; the beginning of the label."""
+    """What is read; the first word of its label."""
 
+    FILE = "file"
+    DIRECTORY = "directory"
+    VARIABLE = "environment"
     KIND = "existence"
     STATUS = "status"
     LINK = "link"
 
 
-_LOOKS: Final = frozenset(Look)
+_AT_PATHS: Final = frozenset({Look.KIND, Look.STATUS, Look.LINK})  # what can be asked of a path
+_ALL: Final = frozenset(Look)
 
 
-def look_label(path: str, look: Look) -> str:
-    """Under which it stands among the parts what there was at a path."""
-    return f"{look} {path}"
-
-
-def file_label(path: str) -> str:
-    """Under which a file stands among the parts."""
-    return _FILE + path
-
-
-def directory_label(path: str) -> str:
-    """Under which a directory stands among the parts."""
-    return _DIRECTORY + path
-
-
-def variable_label(name: str) -> str:
-    """Under which an environment variable stands among the parts."""
-    return _VARIABLE + name
+def label_of(look: Look, name: str) -> str:
+    """Return under which label it stands among the parts what was read: a file, a directory, a variable, a path."""
+    return f"{look} {name}"
 
 
 def is_read(label: str) -> bool:
     """Return whether a label is one of those of which `now` tells what they stand for."""
-    return label.startswith((_FILE, _DIRECTORY, _VARIABLE)) or is_look(label)
+    return label.partition(" ")[0] in _ALL
 
 
 def is_look(label: str) -> bool:
     """Return whether a label is one of what there was at a path."""
-    return label.partition(" ")[0] in _LOOKS
+    return label.partition(" ")[0] in _AT_PATHS
 
 
 def path_of(label: str) -> str:
@@ -73,23 +59,18 @@ def path_of(label: str) -> str:
 
 
 def now(parts: Iterable[str]) -> Mapping[str, str]:
-    """What was read, as it is now: equal to the parts if nothing has changed.
-
-    Args:
-        parts: of `Reads`, or their labels; other labels are left out.
-    """
+    """Return what was read, by its labels, as it is now: equal to the parts if nothing has changed."""
     contents = Contents()
-    texts = {}
-    for label in parts:
-        if label.startswith(_FILE):
-            texts[label] = contents.of_file(label.removeprefix(_FILE))
-        elif label.startswith(_DIRECTORY):
-            texts[label] = names_in(label.removeprefix(_DIRECTORY))
-        elif label.startswith(_VARIABLE):
-            texts[label] = variable(label.removeprefix(_VARIABLE))
-        elif is_look(label):
-            texts[label] = seen(path_of(label), Look(label.partition(" ")[0]))
-    return Frozen(texts)
+    return Frozen({label: _now(label, contents) for label in parts if is_read(label)})
+
+
+def _now(label: str, contents: Contents) -> str:
+    look, _, name = label.partition(" ")
+    if look == Look.FILE:
+        return contents.of_file(name)
+    if look == Look.DIRECTORY:
+        return names_in(name)
+    return variable(name) if look == Look.VARIABLE else seen(name, Look(look))
 
 
 class Contents:

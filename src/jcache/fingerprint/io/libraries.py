@@ -36,12 +36,7 @@ _connecting: Final = threading.local()
 
 
 def patches(heard_by: Callable[[Note], Callable[..., Any]], *only: str) -> Iterator[Patch]:
-    """Replace what opens files in the libraries that are loaded.
-
-    Args:
-        heard_by: makes a replacement of a function which tells a note of its calls.
-        only: the modules that are meant; all unless given.
-    """
+    """Replace what opens files in the libraries that are loaded, or in some; `heard_by` makes a replacement."""
     for module in only or _MODULES:
         if module not in _CLASSES and hasattr(sys.modules.get(module), "connect"):
             yield Patch(sys.modules[module], "connect", _hearing_statements)

@@ -23,18 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from jcache.fingerprint.io.attribution import Reader, package_of, reader
-from jcache.fingerprint.io.digests import (
-    Look,
-    directory_label,
-    file_label,
-    is_read,
-    look_label,
-    names_in,
-    now,
-    seen,
-    variable,
-    variable_label,
-)
+from jcache.fingerprint.io.digests import Look, is_read, label_of, names_in, now, seen, variable
 
 if TYPE_CHECKING:
     from jcache.fingerprint.io.reads import Reads
@@ -57,11 +46,7 @@ _lost = ""  # why something could not be noted
 
 
 def begin(is_tracing: Callable[[], bool]) -> None:
-    """Note from now on what is read for results that are kept.
-
-    Args:
-        is_tracing: returns whether JAX is tracing in this thread.
-    """
+    """Note from now on what is read for results that are kept; see `jcache.fingerprint.io.audit.hear_always`."""
     global _is_tracing
     _is_tracing = is_tracing
 
@@ -85,6 +70,7 @@ def note(frame: FrameType, event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _note(frame: FrameType, event: str, name: str) -> None:
+    global _lost
     is_traced = _is_tracing is not None and _is_tracing()
     at = frame
     while at.f_globals.get("__name__") in _LOOKING_UP and at.f_back is not None:
@@ -104,23 +90,18 @@ def _note(frame: FrameType, event: str, name: str) -> None:
         if len(each) < _MOST:
             each[label] = noted
         else:
-            _add_lost()
-
-
-def _add_lost() -> None:
-    global _lost
-    _lost = f"used results for which more than {_MOST:,} files were read"
+            _lost = f"used results for which more than {_MOST:,} files were read"
 
 
 def _evidence(event: str, name: str) -> tuple[str, tuple[str, str]]:
     if event == _ENVIRONMENT:
-        label = variable_label(name)
+        label = label_of(Look.VARIABLE, name)
         return label, (label, variable(name))
     path = os.path.join(os.getcwd(), name)
     if event in _LISTS:
-        label = directory_label(path)
+        label = label_of(Look.DIRECTORY, path)
         return label, (label, names_in(path))
-    return file_label(path), (look_label(path, Look.STATUS), seen(path, Look.STATUS))
+    return label_of(Look.FILE, path), (label_of(Look.STATUS, path), seen(path, Look.STATUS))
 
 
 def served(parts: Mapping[str, str]) -> None:
@@ -134,12 +115,7 @@ def hits() -> dict[Any, int]:
 
 
 def hand_on(blocks: Iterable[Reads], _frame: FrameType, before: Mapping[Any, int]) -> None:
-    """Give blocks that are about to be left what was read for the results that they may have taken.
-
-    Args:
-        blocks: which.
-        before: what `hits` has returned when they were entered.
-    """
+    """Give blocks that are left what was read for the results that they may have taken since `hits` were these."""
     lru = list(_of_lru.items())
     for block in blocks:
         taken = [list(noted.items()) for each, noted in lru if each.cache_info().hits > before.get(each, 0)]
@@ -179,8 +155,7 @@ def _filled(frame: FrameType) -> list[Any]:
 def _near(frame: FrameType) -> Iterator[Any]:
     """Yield the ``lru_cache`` objects of a frame's function, where they are usually held.
 
-    These are the frame's module and its classes, the module and the variables of the caller, and the object of which
-    the function is a method.
+    These are the frame's module and its classes, the module and the variables of the caller, and the method's object.
     """
     code, caller = frame.f_code, frame.f_back
     yield from _of_module(frame.f_globals).get(id(code), ())

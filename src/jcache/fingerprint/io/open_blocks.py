@@ -63,15 +63,9 @@ def working_for(blocks: Sequence[Reads]) -> Iterator[None]:
 
 
 def tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: int = 1) -> None:
-    """Tell blocks of something that was read or done.
+    """Tell blocks of what was read or done by the frame that is `depth` frames above the caller.
 
     What goes wrong with that is a reason not to store, and what is read for it is not told.
-
-    Args:
-        blocks: which.
-        note: takes the blocks, the frame that has done it, and the arguments.
-        arguments: what was done, as the note takes it.
-        depth: how many frames are between the caller of this function and the frame that has done it.
     """
     me = threading.get_ident()
     if me in _telling:

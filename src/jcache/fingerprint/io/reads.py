@@ -1,39 +1,18 @@
 """Hearing what a thread reads while it is in a block."""
 
-# ruff: noqa: ANN401 - properties keep anything
-
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from functools import cached_property
+from collections.abc import Mapping
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from jcache.fingerprint import keep, origins
-from jcache.fingerprint.io import audit, memos, open_blocks
+from jcache.fingerprint import origins
+from jcache.fingerprint.io import audit, digests, memos, open_blocks
 from jcache.fingerprint.io.attribution import Reader
-from jcache.fingerprint.io.digests import (
-    IRREGULAR,
-    MAX_BYTES,
-    MOST_BYTES,
-    TOO_LARGE,
-    Contents,
-    Look,
-    directory_label,
-    file_label,
-    is_look,
-    look_label,
-    names_in,
-    now,
-    path_of,
-    seen,
-    variable,
-    variable_label,
-)
+from jcache.fingerprint.io.digests import IRREGULAR, MAX_BYTES, MOST_BYTES, TOO_LARGE, Contents, Look, label_of, now
 from jcache.frozen import Frozen
-from jcache.patching import Patch
 
 MAX_FILES: Final = 1000
 MAX_LOOKS: Final = 10_000  # in a block that is not strict
@@ -48,24 +27,15 @@ class Reads:
         strict: whether it is a reason not to store that something is written, started or asked over the network.
             Without, directories that are listed count with the names in them, and files that the block itself has
             written do not count.
-
-    Attributes:
-        parts: after the block, what was read, "file PATH" or "environment NAME", and what was there.
-        reason: why what was built in it must not be stored, in words that follow its name; None if it may.
-        is_passing: whether that reason says nothing about the same code in another process.
-        origins: where installed files come from that were read, as `jcache.fingerprint.origins` has it.
-        chance: what was asked for that is another thing in each process.
-        kept: the objects on which cached properties have kept something, and under which names.
     """
 
     def __init__(self, *, strict: bool = True) -> None:
         self.strict = strict
-        self.parts: Mapping[str, str] = Frozen()
-        self.reason: str | None = None
-        self.is_passing = False
-        self.kept: list[tuple[Any, str]] = []
+        self.parts: Mapping[str, str] = Frozen()  # what was read and what was there, once the block is left
+        self.reason: str | None = None  # why what was built must not be stored, in words that follow its name
+        self.is_passing = False  # whether that says nothing about the same code in another process
         self.frame: FrameType | None = None  # that has begun the block
-        self.chance: set[str] = set()
+        self.chance: set[str] = set()  # what was asked for that is another thing in each process
         self._place: str | None = None  # the working directory at the beginning
         self._texts: dict[str, str] = {}
         self._files = 0
@@ -74,13 +44,12 @@ class Reads:
         self._made: tuple[str, ...] = ()  # directories that the block has made, each with a separator at its end
         self._updated: set[str] = set()  # labels of files that were opened to be read and written
         self._hits: Mapping[Any, int] = {}
-        self.origins: set[origins.Origin] = set()
 
     def __enter__(self) -> Reads:
         self.frame = sys._getframe(1)
         self._place = _working_directory()
         with audit.lock:
-            self.reason = audit.watch(lambda: Patch(cached_property, "__get__", _keeping))
+            self.reason = audit.watch()
             self.is_passing = self.reason is not None
             self._hits = memos.hits()
             open_blocks.enter(self)
@@ -102,8 +71,8 @@ class Reads:
     def _changed(self, label: str) -> None:
         """What was read is not as it was any more, at the end of the block."""
         if label in self._updated and self.strict:
-            self.refuse(f"wrote the file {path_of(label)!a}")
-        elif label in self._updated or (is_look(label) and not self.strict):
+            self.refuse(f"wrote the file {digests.path_of(label)!a}")
+        elif label in self._updated or (digests.is_look(label) and not self.strict):
             del self._texts[label]  # the block has changed it itself
         else:
             self.is_passing = self.is_passing or self.reason is None
@@ -115,15 +84,11 @@ class Reads:
             self.reason = self.reason or reason
 
     def add_file(self, path: str, who: Reader) -> bool:
-        """A file was opened for reading, or was to be; by a relative path it is another one in each directory.
-
-        Returns:
-            Whether it counts from now on, and did not before.
-        """
+        """Note that a file was opened for reading, or was to be; return whether it counts, and did not before."""
         whole = os.path.join(os.getcwd(), path)
         path = self._named(path)
-        label = file_label(path)
-        if label in self._texts or self.reason is not None or self._is_own(whole) or self._is_installed(whole):
+        label = label_of(Look.FILE, path)
+        if label in self._texts or self.reason is not None or self._is_own(whole) or _is_installed(whole):
             return False
         if path.startswith(_SYSTEM) and not path.startswith(_SHARED_MEMORY):
             self.chance.add(path)
@@ -143,14 +108,14 @@ class Reads:
     def opened_for_update(self, path: str, who: Reader) -> None:
         """A file was opened to be read and written; it counts as read unless it turns out to be written."""
         if self.add_file(path, who):
-            self._updated.add(file_label(self._named(path)))
+            self._updated.add(label_of(Look.FILE, self._named(path)))
 
     def adopt(self, label: str) -> None:
         """What stands under this label was read for a result that the block has taken."""
-        path = path_of(label)
-        if label == file_label(path):
+        path = digests.path_of(label)
+        if label == label_of(Look.FILE, path):
             self.add_file(path, Reader.PROGRAM)
-        elif self.reason is None and not self._is_installed(os.path.join(os.getcwd(), path)):
+        elif self.reason is None and not _is_installed(os.path.join(os.getcwd(), path)):
             self._texts.update((each, text) for each, text in now([label]).items() if each not in self._texts)
 
     def _is_own(self, path: str) -> bool:
@@ -158,13 +123,6 @@ class Reads:
         if path in self._written:
             return True
         return bool(self._made) and os.path.realpath(path).startswith(self._made)
-
-    def _is_installed(self, path: str) -> bool:
-        """Whether a file is of a distribution, which counts as a whole, or of Python."""
-        origin = origins.of_path(path)
-        if origin:
-            self.origins.add(origin)
-        return bool(origin)
 
     def _named(self, path: str) -> str:
         """A path by which a later process finds what is meant, from the directory where it begins."""
@@ -174,23 +132,23 @@ class Reads:
         """A directory was listed."""
         whole = os.path.abspath(path)
         path = self._named(path)
-        if self.reason is not None or self._is_own(os.path.join(whole, "")) or self._is_installed(whole):
+        if self.reason is not None or self._is_own(os.path.join(whole, "")) or _is_installed(whole):
             return
         if path.isprintable():
-            self._texts.setdefault(directory_label(path), names_in(path))
+            self._texts.setdefault(label_of(Look.DIRECTORY, path), digests.names_in(path))
 
     def add_look(self, path: str, look: Look) -> None:
         """It was asked what there is at a path."""
         path, whole = self._named(path), os.path.join(os.getcwd(), path)
-        label = look_label(path, look)
-        if label in self._texts or self.reason is not None or self._is_own(whole) or self._is_installed(whole):
+        label = label_of(look, path)
+        if label in self._texts or self.reason is not None or self._is_own(whole) or _is_installed(whole):
             return
         if not self.strict and path.startswith(_SYSTEM):
             return
         if len(self._texts) - self._files >= (MAX_FILES if self.strict else MAX_LOOKS) or not path.isprintable():
             self.refuse("asked for too many files" if path.isprintable() else f"asked for {path!a}")
         else:
-            self._texts[label] = seen(path, look)
+            self._texts[label] = digests.seen(path, look)
 
     def deed(self, what: str, who: Reader) -> None:
         """Something was done that cannot be told again."""
@@ -215,24 +173,12 @@ class Reads:
     def add_variable(self, name: str) -> None:
         """An environment variable was asked for."""
         if self.reason is None:
-            self._texts.setdefault(variable_label(name), variable(name))
+            self._texts.setdefault(label_of(Look.VARIABLE, name), digests.variable(name))
 
 
-def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
-    """What a property keeps counts as derived if it reads nothing for it."""
-
-    def get(a_property: Any, instance: Any, owner: Any = None) -> Any:
-        if instance is None or not open_blocks.of_this_thread():
-            return original(a_property, instance, owner)
-        with Reads() as read:
-            value = original(a_property, instance, owner)
-        if not read.parts and read.reason is None:
-            keep(instance, a_property.attrname, value)
-            for block in open_blocks.of_this_thread():
-                block.kept.append((instance, a_property.attrname))
-        return value
-
-    return get
+def _is_installed(path: str) -> bool:
+    """Whether a file is of a distribution, which counts as a whole, or of Python."""
+    return bool(origins.of_path(path))
 
 
 def _working_directory() -> str | None:

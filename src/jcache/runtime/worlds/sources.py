@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -92,7 +91,7 @@ class Sources:
             return (self._first[path][1] if path in self._first else []), path in self._first
         ids = status.st_ino, status.st_size, status.st_mtime_ns
         first = self._first.setdefault(path, (ids, row))
-        return row, first[0] == ids and status.st_mtime_ns <= _born_ns() + _TICK_NS
+        return row, first[0] == ids and status.st_mtime_ns <= clock.began_ns() + _TICK_NS
 
 
 def _if_edited(path: str, installed_ns: int, digests: Digests) -> str | None:
@@ -139,25 +138,3 @@ def _of_source(path: str) -> Row:
     if data[:2] == b"#!":
         data = data.partition(b"\n")[2]
     return [short(data), *(sorted(variables_in(data)) if path.endswith(".py") else ())]
-
-
-def _born_ns() -> int:
-    """Return when this process began, in nanoseconds since 1970."""
-    global _born
-    if _born is None or _born[0] != os.getpid():
-        _born = os.getpid(), _begin_ns()
-    return _born[1]
-
-
-def _begin_ns() -> int:
-    try:
-        with open("/proc/self/stat", "rb") as file:
-            ticks = int(file.read().rpartition(b")")[2].split()[19])
-        up_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-        return clock.now_ns() - up_ns
-    except (OSError, ValueError, AttributeError, IndexError):
-        return _IMPORTED_NS
-
-
-_IMPORTED_NS: Final = clock.now_ns()
-_born: tuple[int, int] | None = None

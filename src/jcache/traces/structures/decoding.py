@@ -13,25 +13,16 @@ from typing import Any, Final
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.formats import pytrees
 from jcache.formats.pytrees.classes import fields_of_namedtuple, find, is_namedtuple, lookup, name_of
+from jcache.jax_internals import treedefs
 from jcache.jax_internals.registry import registry
-from jcache.jax_internals.treedefs import (
-    LEAF,
-    Json,
-    Node,
-    Treedef,
-    is_sentinel,
-    name_in_module,
-    nodes_of,
-    parts_of,
-    registered_by,
-)
+from jcache.jax_internals.treedefs import LEAF, Json, Node, Treedef, nodes_of
 
 _DEEPEST: Final = 200  # of what a node has beside its children
 _NOT_THERE: Final = "A stored structure is like a part of the arguments that they do not have."
 
 
 def decode(value: Json, likes: Sequence[Treedef]) -> Treedef:
-    """The structure that was encoded.
+    """Return the structure that was encoded.
 
     Raises:
         DamagedEntry: the value does not follow the grammar.
@@ -90,9 +81,6 @@ class _Reader:
             raise _malformed()
         return _READ[tag][1](self, value, depth + 1)
 
-    def _tuple(self, value: list[Json], depth: int) -> Any:
-        return tuple(self._aux(part, depth) for part in value)
-
     def _dict(self, value: list[Json], depth: int) -> Any:
         if not all(type(pair) is list and len(pair) == 2 for pair in value):
             raise _malformed()
@@ -103,7 +91,7 @@ class _Reader:
 
     def _object(self, name: str, _depth: int) -> Any:
         found = lookup(name)
-        if name_in_module(found) != name:
+        if treedefs.name_in_module(found) != name:
             raise Unresolved(f"There is no function or class `{name}` any more.")
         return found
 
@@ -111,7 +99,7 @@ class _Reader:
         if len(names) != 2 or not all(type(name) is str for name in names):
             raise _malformed()
         found = lookup(names[0])
-        if type(found) is not find(names[1]) or not is_sentinel(found):
+        if type(found) is not find(names[1]) or not treedefs.is_sentinel(found):
             raise Unresolved(f"`{names[0]}` is no sentinel any more.")
         return found
 
@@ -120,7 +108,7 @@ class _Reader:
             raise _malformed()
         aux = self._like(path[0]).aux
         for position in path[1:]:
-            parts = parts_of(aux)
+            parts = treedefs.parts_of(aux)
             if parts is None or type(position) is not int or not 0 <= position < len(parts):
                 raise Unresolved(_NOT_THERE)
             aux = parts[position]
@@ -135,7 +123,7 @@ class _Reader:
 
 
 _READ: Final[dict[str, tuple[type, Callable[[_Reader, Any, int], Any]]]] = {
-    "tuple": (list, _Reader._tuple),
+    "tuple": (list, lambda reader, value, depth: tuple(reader._aux(part, depth) for part in value)),
     "dict": (list, _Reader._dict),
     "object": (str, _Reader._object),
     "sentinel": (list, _Reader._sentinel),
@@ -146,7 +134,7 @@ _READ: Final[dict[str, tuple[type, Callable[[_Reader, Any, int], Any]]]] = {
 
 def _registered_by(cls: type) -> list[str] | None:
     try:
-        return registered_by(cls)
+        return treedefs.registered_by(cls)
     except Exception:  # noqa: BLE001 - the program's own code runs on the way
         return None
 

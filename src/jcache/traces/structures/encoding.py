@@ -16,27 +16,15 @@ from jcache.errors import DamagedEntry, NotStorable, Unresolved
 from jcache.formats import pytrees
 from jcache.formats.pytrees.classes import find, lookup, name_of
 from jcache.formats.pytrees.grammar import is_text
-from jcache.jax_internals.treedefs import (
-    LEAF,
-    Json,
-    Node,
-    Treedef,
-    is_sentinel,
-    name_in_module,
-    nodes_of,
-    registered_by,
-)
+from jcache.jax_internals import treedefs
+from jcache.jax_internals.treedefs import LEAF, Json, Node, Treedef, nodes_of
 from jcache.traces.structures.decoding import decode
 
 _WAY_OUT: Final = "make it a part of an argument, or register its class with `jcache.register_class`"
 
 
 def encode(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
-    """A structure as JSON, of which `decode` makes the same one, given likes of the same key.
-
-    Raises:
-        NotStorable: it has something that cannot be written and is not in the likes.
-    """
+    """Return a structure as JSON, of which `decode` makes the same one; raise `NotStorable` where that cannot be."""
     try:
         encoded = _encoded(treedef, likes)
         again = decode(encoded, likes)
@@ -69,7 +57,7 @@ def _encoded(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
         elif isinstance(aux, NotStorable):
             raise NotStorable(f"{name_of(node.cls)} has beside its children {aux}")
         else:
-            encoded.append([known.class_of(node), aux, node.children, *registered_by(node.cls)])
+            encoded.append([known.class_of(node), aux, node.children, *treedefs.registered_by(node.cls)])
     return encoded
 
 
@@ -158,11 +146,11 @@ def _is_plain(aux: Any) -> bool:
 
 def _by_name(aux: object) -> Json:
     """What stands for something that has a name in a module, None for anything else."""
-    name = name_in_module(aux)
+    name = treedefs.name_in_module(aux)
     with suppress(Unresolved):
         if name is not None and lookup(name) is aux:
             return {"object": name}
-    if is_sentinel(aux):
+    if treedefs.is_sentinel(aux):
         module = type(aux).__module__
         for name in sorted(name for name, value in vars(sys.modules.get(module, object)).items() if value is aux):
             return {"sentinel": [f"{module}:{name}", name_of(type(aux))]}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from jcache.errors import NotStorable
 from jcache.fingerprint.describe import in_short
-from jcache.fingerprint.registrations import registered
+from jcache.jax_internals.registry import registry
 from jcache.jax_internals.treedefs import LEAF, Node, Treedef, nodes_of
 
 _SETS: Final = ("unreduced", "reduced", "unreduced_kind")
@@ -30,7 +30,7 @@ class Structure:
     def __cache_key__(self) -> object:
         """What `jcache.fingerprint` takes it for."""
         nodes = nodes_of(self.treedef)
-        return tuple(node and (node.cls, node.aux, node.children, *registered(node.cls)) for node in nodes)
+        return tuple(node and (node.cls, node.aux, node.children, *registry().get(node.cls, ())) for node in nodes)
 
     def in_words(self) -> str | None:
         """The same, for people, with a ``*`` for each leaf: ``{'w': *, 'layers': [*, *]}``, ``State[2](*, *)``."""
@@ -54,11 +54,7 @@ def _told(nodes: Iterator[Node | None]) -> str:
 
 
 def aval_key(leaf: Any) -> tuple[object, ...]:
-    """What tracing sees of a leaf, as plain values: of a tracer, an array or a number of Python's.
-
-    Raises:
-        NotStorable: it is something else, or the JAX at hand says something of arrays that is not known here.
-    """
+    """Return what tracing sees of a leaf, as plain values; raise `NotStorable` for what is no array that is known."""
     from jax import api_util
 
     try:

@@ -1,0 +1,85 @@
+"""Calls that have a key: a function and its arguments, and the store that their graph is looked up in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from jcache.errors import GraphKeyError
+from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
+from jcache.fingerprint.depends_on import Dependency
+from jcache.graphs.file_codec import FileCodec
+from jcache.graphs.roots import Places
+from jcache.graphs.told import Told
+from jcache.layout import Root, storable
+from jcache.runtime.sealed_store import SealedStore
+
+_NO_KEY: Final = "it has no key"
+_NO_ROOT: Final = "there is no root"
+
+
+class KeyedCall(NamedTuple):
+    """A call that has a key, and the store to look into."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    fingerprint: Fingerprint
+    key: str
+    store: SealedStore
+    shared: Sequence[Root] = ()
+
+    def run(self) -> Any:  # noqa: ANN401
+        """Call the function."""
+        return self.function(*self.args, **self.kwargs)
+
+    def changes(self) -> str | None:
+        """Return what differs now from what the key was made of, None if nothing does."""
+        return "; ".join(changed_meanwhile(self.fingerprint, self.function, self.args, self.kwargs)) or None
+
+
+class KeyedCalls:
+    """Makes keyed calls.
+
+    Args:
+        places: the roots.
+        codec: None for arrays and plain values.
+        depends_on: more values that count.
+        told: is told of calls that have no key.
+    """
+
+    def __init__(self, places: Places, codec: FileCodec | None, depends_on: tuple[Dependency, ...], told: Told) -> None:
+        self._places = places
+        self._codec = codec
+        self._depends_on = depends_on
+        self._told = told
+
+    def of(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyedCall | str:
+        """Return a call; where it has no key or there is no root, warn and return why."""
+        try:
+            return self.strictly(function, args, kwargs) or _NO_ROOT
+        except GraphKeyError as error:
+            reason = str(error)
+        except Exception as error:  # noqa: BLE001  a value's own code may raise anything
+            reason = f"its key cannot be made: {error!r}."
+        self._told.tally.not_stored(_NO_KEY)
+        self._told.warn(function, reason, f"is built without the cache: {reason}")
+        return reason
+
+    def strictly(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyedCall | None:
+        """Return a call, None where there is no root; raise GraphKeyError where it has no key."""
+        store, shared = self._places.now()
+        if store is None:
+            self._told.tally.not_stored(_NO_ROOT)
+            return None
+        taken = fingerprint(function, args, kwargs, depends_on=self._depends_on)
+        return KeyedCall(function, args, kwargs, taken, self._key(taken), store, shared)
+
+    def _key(self, taken: Fingerprint) -> str:
+        """Return the key; with a codec also of its name and functions, since other ones write and read other bytes."""
+        if self._codec is None:
+            return taken.key
+        functions = [fingerprint(function).hash for function in (self._codec.save, self._codec.load)]
+        text = "\n".join([taken.hash, self._codec.name, *functions])
+        return storable(f"{taken.name}-{hashlib.sha256(text.encode()).hexdigest()}")

@@ -1,0 +1,60 @@
+"""A trace that is stored, with the programs that lie beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from jcache.findings import Finding
+from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly
+from jcache.store.lineage import belongs_to
+from jcache.traces.format import TRACES, Trace, program_key
+
+NO_PROGRAM: Final = "none of its programs is for such shardings, devices and options"
+
+
+class Kept:
+    """A trace that is served, and its entry."""
+
+    def __init__(self, store: SealedStore, opened: OpenedEntry, trace: Trace) -> None:
+        self.trace = trace
+        self.opened = opened
+        self._store = store
+        self._programs: dict[str, OpenedEntry] = {}
+
+    def executables(self, signature: str, device: str) -> Iterator[str]:
+        """The keys in JAX's cache of the executables for a signature and a device: of its own, and of a later one."""
+        for of in (signature, device):
+            program = self._program(of)
+            parts = {} if program is None else program.header.key_parts
+            if parts.get("device") == device and "executable" in parts:
+                yield parts["executable"]
+
+    def artifact(self, signature: str) -> bytes | None:
+        """The StableHLO of a signature."""
+        program = self._program(signature)
+        return None if program is None else bytes(program.payload)
+
+    def text(self, signature: str) -> str | None:
+        """SHA-256 of the StableHLO of a signature, as text."""
+        program = self._program(signature)
+        return None if program is None else program.header.key_parts.get("text")
+
+    def _program(self, of: str) -> OpenedEntry | None:
+        """A program of this trace, which lies beside it or in the root that is written; damage goes to quarantine."""
+        key = program_key(self.opened.header, of)
+        for root in () if of in self._programs else dict.fromkeys((self.opened.root, self._store.root)):
+            found = open_softly(root, TRACES, key)
+            if isinstance(found, Finding):
+                if root == self._store.root:
+                    self._store.quarantine_softly(found)
+            elif found is not None and belongs_to(found.header, self.opened.header):
+                self._programs[of] = found
+                break
+        return self._programs.get(of)
+
+    @property
+    def used(self) -> list[str]:
+        """The keys of the entries that served, in the root that is written."""
+        served = (self.opened, *self._programs.values())
+        return [entry.header.key for entry in served if entry.root == self._store.root]
