@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.runtime.worlds import sources
+from jcache import clock
 from jcache.runtime.worlds.digests import Digests
 from jcache.runtime.worlds.distributions import Distributions
 from jcache.runtime.worlds.sources import Sources, file_of, imported_since
@@ -21,7 +21,7 @@ def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     module = types.ModuleType("helper")
     module.__file__ = str(path)
     monkeypatch.setitem(sys.modules, "helper", module)
-    monkeypatch.setattr(sources, "_born", (os.getpid(), path.stat().st_mtime_ns + 10**9))
+    monkeypatch.setattr(clock, "began_ns", lambda: path.stat().st_mtime_ns + 10**9)
     return path
 
 
@@ -52,7 +52,7 @@ def test_a_file_that_is_younger_than_the_process_makes_the_world_unknown(
     helper: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may have been another when it was loaded."""
-    monkeypatch.setattr(sources, "_born", (os.getpid(), helper.stat().st_mtime_ns - 10**9))
+    monkeypatch.setattr(clock, "began_ns", lambda: helper.stat().st_mtime_ns - 10**9)
     assert taken(Sources(), helper.parent)[2] == "helper.py was changed while the program ran"
 
 
