@@ -58,7 +58,6 @@ def _dtype(encoder: Any, dtype: Any) -> bytes:
 
 
 def _content(array: Any) -> bytes:
-    """A digest of the elements, row by row."""
     numpy = sys.modules["numpy"]
     if array.size == 0:
         return b""
@@ -105,6 +104,14 @@ def _ufunc(encoder: Any, value: Any) -> bytes:
     return several(b"opaque", [text(name)])
 
 
+def _generator(encoder: Any, value: Any) -> bytes:
+    return several(b"generator", [encoder.class_(type(value)), _bits(encoder, value.bit_generator)])
+
+
+def _random_state(encoder: Any, value: Any) -> bytes:
+    return several(b"randomstate", [encoder.encode(value.get_state(legacy=False))])
+
+
 def _bits(encoder: Any, value: Any) -> bytes:
     return several(b"bits", [encoder.class_(type(value)), encoder.encode(value.state)])
 
@@ -140,7 +147,6 @@ def _shape(encoder: Any, value: Any) -> bytes:
 
 
 def _jitted(encoder: Any, value: Any) -> bytes:
-    """Of a function under `jax.jit`: what it wraps, and its options."""
     named: bytes | None = encoder.named(value)
     if named is not None:
         return named
@@ -157,7 +163,6 @@ def _jit_options(encoder: Any, options: Any) -> bytes:
 
 
 def _treedef(encoder: Any, value: Any) -> bytes:
-    """Of a pytree's structure: its nodes' types and what they keep, and their children."""
     node = value.node_data()
     children = [_treedef(encoder, each) for each in value.children()]
     return several(b"treedef", [encoder.encode(node), encoder.encode(value.num_leaves), *children])
@@ -179,22 +184,13 @@ _TABLE: Final[tuple[tuple[Callable[[Any], Any], Callable[[Any, Any], bytes]], ..
     (lambda numpy: numpy.generic, _scalar),
     (lambda numpy: numpy.dtype, _dtype),
     (lambda numpy: numpy.ufunc, _ufunc),
-    (
-        lambda numpy: numpy.random.Generator,
-        lambda encoder, value: several(
-            b"generator", [encoder.class_(type(value)), _bits(encoder, value.bit_generator)]
-        ),
-    ),
+    (lambda numpy: numpy.random.Generator, _generator),
     (lambda numpy: numpy.random.BitGenerator, _bits),
-    (
-        lambda numpy: numpy.random.RandomState,
-        lambda encoder, value: several(b"randomstate", [encoder.encode(value.get_state(legacy=False))]),
-    ),
+    (lambda numpy: numpy.random.RandomState, _random_state),
 )
 
 
 def _mesh(encoder: Any, mesh: Any) -> bytes:
-    """Of a mesh: its axes, and which devices it has where."""
     encoder.library()
     devices = [[getattr(each, name) for name in _DEVICE] for each in mesh.devices.flat]
     return several(b"mesh", [_axes(encoder, mesh), encoder.encode(devices)])
@@ -214,7 +210,6 @@ def _axes(encoder: Any, mesh: Any) -> bytes:
 
 
 def _spec(encoder: Any, spec: Any) -> bytes:
-    """Of a partition: the axes of each dimension, and those that it is reduced over or not yet."""
     parts = [str(part) if type(part).__name__ == "UnconstrainedSingleton" else part for part in spec]
     sets = [sorted(map(str, getattr(spec, name, None) or ())) for name in ("unreduced", "reduced")]
     return several(b"spec", [encoder.encode(parts), encoder.encode(sets)])

@@ -41,7 +41,6 @@ def held(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def slots(cls: type) -> list[str]:
-    """Return the names of the slots of a class and its bases."""
     return list(copyreg._slotnames(cls))  # type: ignore[attr-defined]
 
 
@@ -70,7 +69,6 @@ def names_in(cls: type) -> Iterator[frozenset[str]]:
 
 
 def functions_of(value: Any) -> list[types.FunctionType]:
-    """Return the functions that an attribute of a class calls."""
     if type(value) is types.FunctionType:
         return [value]
     inner = [getattr(value, name, None) for name in _INNER.get(type(value), ())]

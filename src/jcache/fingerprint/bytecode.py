@@ -68,7 +68,6 @@ def _loads_first_constant(instructions: bytes) -> bool:
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
-    """The code object and all that stand in it."""
     yield code
     for each in code.co_consts:
         if isinstance(each, CodeType):
@@ -93,7 +92,6 @@ class Reads:
 
 
 def reads(code: CodeType) -> Reads:
-    """What a code object and all that stand in it look up."""
     found = Reads()
     codes = list(_nested(code))
     listings = [steps_of(one) for one in codes]

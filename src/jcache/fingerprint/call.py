@@ -37,7 +37,6 @@ class Fingerprint:
 
     @property
     def key(self) -> str:
-        """Under which the result is stored."""
         return storable(f"{self.name}-{self.hash}")
 
 

@@ -113,7 +113,6 @@ def of_unimported(path: str, given: Iterable[object]) -> Met | None:
 
 
 def seeds(given: Iterable[object]) -> list[str]:
-    """Return the names of the variables among some arguments."""
     return [each.name for each in given if isinstance(each, Named)]
 
 

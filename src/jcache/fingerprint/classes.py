@@ -27,7 +27,6 @@ _NAMED_TUPLE: Final = frozenset({"_make", "_replace", "_asdict", "__new__"})
 
 
 def members(cls: type) -> Iterator[tuple[str, Any]]:
-    """What a class defines, by name."""
     own = vars(cls)
     yield from _described(cls, own)
     for name, value in own.items():

@@ -31,7 +31,6 @@ _lookup: Final = functools.cache(Lookup)
 
 
 def meaning(code: CodeType) -> Meaning:
-    """Return what a code object means."""
     known = _known.get(code)
     if known is None:
         found = reads(code)

@@ -216,6 +216,5 @@ def _items(inner: str) -> list[str]:
 
 
 def some(changes: Sequence[str]) -> str:
-    """The first of some changes."""
     more = f" and {len(changes) - _FIRST} more" if len(changes) > _FIRST else ""
     return f"{'; '.join(changes[:_FIRST])}{more}"

@@ -15,7 +15,6 @@ _NAN: Final = b"float3:nan"
 
 
 def tagged(tag: bytes, data: bytes) -> bytes:
-    """Bytes of a kind."""
     return b"%b%d:%b" % (tag, len(data), data)
 
 
@@ -25,18 +24,15 @@ def text(value: str) -> bytes:
 
 
 def several(tag: bytes, encodings: Iterable[bytes]) -> bytes:
-    """Encodings, in their order."""
     items = tuple(encodings)
     return b"%b%d:%b" % (tag, len(items), b"".join(items))
 
 
 def unordered(tag: bytes, encodings: Iterable[bytes]) -> bytes:
-    """Encodings whose order does not matter."""
     return several(tag, sorted(encodings))
 
 
 def sha256(data: bytes) -> bytes:
-    """Its digest."""
     return hashlib.sha256(data).digest()
 
 

@@ -147,7 +147,6 @@ def _content(cell: types.CellType) -> Any:
 
 
 def of_function(function: types.FunctionType) -> origins.Origin:
-    """Where a function comes from."""
     origin = origins.of_path(function.__code__.co_filename)
     if origin is not None:
         return origin

@@ -33,12 +33,10 @@ _modules: dict[str, tuple[ModuleType, Origin]] = {}
 
 
 def is_installed(origin: Origin) -> bool:
-    """Return whether an origin is an installed package."""
     return origin not in {STDLIB, USER, OURS}
 
 
 def of_module(module: ModuleType) -> Origin:
-    """Of an imported module."""
     name = module.__name__
     known = _modules.get(name)
     if known is None or known[0] is not module:

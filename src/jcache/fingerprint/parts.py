@@ -126,7 +126,6 @@ class Parts(Encoder):
         return label
 
     def set_aside(self, what: str, value: Any) -> None:
-        """Take down a value that is no part of the key."""
         self.loose.append((self._label(f"loose {what or self._at}").partition(" ")[2], value))
 
     def _encode(self, label: str, value: Any) -> None:
@@ -165,7 +164,6 @@ class Parts(Encoder):
             self.add_met(found)
 
     def add_met(self, found: chance.Met) -> None:
-        """Take it down as it was found."""
         if found.words:
             self.chance.add(found.words)
         if found.label and found.label not in self.parts:
@@ -173,7 +171,6 @@ class Parts(Encoder):
             self._add(found.label, text(shown), shown)
 
     def library(self) -> None:
-        """Take down that code of an installed library may run."""
         self.uses_library = True
 
     def add_options(self) -> None:
@@ -188,7 +185,6 @@ class Parts(Encoder):
 
 
 def total(parts: Mapping[str, Part]) -> bytes:
-    """The digest of all parts."""
     labels = sorted(parts)
     lengths = ",".join(map(str, map(len, labels))).encode()
     digests = b"".join([parts[label].digest for label in labels])

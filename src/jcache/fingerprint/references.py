@@ -54,7 +54,6 @@ class References(Parts, ABC):
         return self.user_function(function)
 
     def user_function(self, function: FunctionType) -> bytes:
-        """A node for a function of the user's own."""
         return self._node(function, self._helper(function), self._visit_function)
 
     def _helper(self, function: FunctionType) -> str:
@@ -92,7 +91,6 @@ class References(Parts, ABC):
         return self.value(f"flattening of {name}", tuple(functions)) if functions else b""
 
     def is_library(self, cls: type) -> bool:
-        """Whether a class is not the user's own."""
         return origins.of_module_named(str(cls.__module__)) != origins.USER
 
     def module(self, module: ModuleType) -> bytes:
@@ -146,7 +144,6 @@ class References(Parts, ABC):
         return self.depends_on(attributes.get(ATTRIBUTE, ()))
 
     def depends_on(self, dependencies: Iterable[Dependency]) -> bytes:
-        """Makes a part of the value of each dependency."""
         return b"".join([self.value(f"depends_on {each.name}", each.value()) for each in dependencies])
 
     def _add_state(self, function: FunctionType, code: CodeType, label: str, items: list[bytes]) -> None:
@@ -234,5 +231,4 @@ def named_by(path: str) -> bytes:
 
 
 def is_extension(module: ModuleType) -> bool:
-    """Whether it is compiled."""
     return str(getattr(module, "__file__", None) or "").endswith((".so", ".pyd", ".dylib"))

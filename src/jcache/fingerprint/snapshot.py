@@ -38,7 +38,6 @@ class Snapshot:
         return [each for each in labels if not _is_same(before.get(each, missing), after.get(each, missing))]
 
     def clear(self) -> None:
-        """Let go of all values."""
         self._copies, self._values, self._alive, self._unread = {}, {}, [], {}
 
     def add(self, container: Any) -> None:
@@ -46,7 +45,6 @@ class Snapshot:
         self._copies[id(container)] = container.copy()
 
     def add_value(self, place: Place, value: Any) -> None:
-        """Note a value."""
         self._values[place] = value
 
     def as_it_was(self, container: Any) -> Any:

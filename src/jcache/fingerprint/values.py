@@ -113,7 +113,6 @@ class Encoder:
         return value
 
     def items(self, values: Iterable[Any]) -> list[bytes]:
-        """Of each of some values."""
         encodings: list[bytes] = []
         for value in values:
             try:
@@ -133,7 +132,6 @@ class Encoder:
         return several(b"attributes", encodings)
 
     def mapping(self, tag: bytes, values: Iterable[tuple[Any, Any]]) -> bytes:
-        """Of keys and values."""
         keyed = [
             (self.encode(key), key, value)
             for key, value in values

@@ -56,7 +56,6 @@ class Walk(References):
         self._seeds: set[str] = set()
 
     def run(self) -> None:
-        """Go on until nothing is left."""
         super().run()
         self._meet_at_last()
         if self.uses_library and not self.for_trace:

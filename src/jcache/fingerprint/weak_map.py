@@ -14,12 +14,10 @@ class WeakIdentities(Generic[T]):
         self._known: dict[int, tuple[weakref.ref[object], T]] = {}
 
     def get(self, key: object) -> T | None:
-        """What is known of an object."""
         known = self._known.get(id(key))
         return known[1] if known is not None and known[0]() is key else None
 
     def put(self, key: object, value: T) -> None:
-        """Notes it."""
         self._known[id(key)] = weakref.ref(key, self._forgetter(id(key))), value
 
     def _forgetter(self, number: int) -> Callable[[object], None]:

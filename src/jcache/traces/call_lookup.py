@@ -108,7 +108,6 @@ class CallLookup:
         return number
 
     def _slower(self, rough: str) -> str | None:
-        """Return why a call is not to be looked up, None if it is."""
         ours = roots.in_use()
         known = ours is not None and ours.root is not None and Verdicts(ours.root).is_slower(rough)
         return _SLOWER if known else None
@@ -131,7 +130,6 @@ class CallLookup:
         return self.untold(reason)
 
     def untold(self, reason: str) -> Explanation:
-        """Return that a call has no key, and why."""
         from jcache.runtime.explain import Explanation
 
         return Explanation(name=self.name, key=None, hit=False, reason=reason)

@@ -81,7 +81,6 @@ class Trace(NamedTuple):
 
 
 def _result(shape: list[int], dtype: str, is_weak: bool, place: list[Any] | None = None) -> Result:  # noqa: FBT001
-    """The type of a result, as it is read."""
     if place is None:
         return Result(tuple(shape), dtype, is_weak)
     axes, spec = place

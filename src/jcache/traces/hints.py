@@ -37,7 +37,6 @@ class Verdicts:
         self._directory = os.fspath(root.verdicts)
 
     def is_slower(self, call: str) -> bool:
-        """Whether a call is to be traced without being looked up."""
         try:
             status = os.stat(self._path("slower", call))
         except OSError:
@@ -63,7 +62,6 @@ class Verdicts:
         return "".join(c if c.isprintable() else "�" for c in text) if recent and text else None
 
     def refuse(self, key: str, reason: str) -> None:
-        """Notes why it cannot be stored."""
         self._write(_name("refused", key), reason.encode(errors="replace")[:_LONGEST])
 
     def likely(self, call: str) -> str:
@@ -76,7 +74,6 @@ class Verdicts:
         return note.decode() if _digest(note) == told else ""
 
     def expect(self, call: str, note: str) -> None:
-        """Notes which executable a call has needed."""
         self._write(_name("likely", call), _digest(note.encode()) + b"\n" + note.encode())
 
     def _path(self, what: str, of: str) -> str:
@@ -116,7 +113,6 @@ class Tally:
         self._of: dict[Root, dict[str, tuple[float, float]]] = {}
 
     def add(self, root: Root, call: str, took: float, spared: float) -> None:
-        """Counts a trace of a root that was served."""
         if not self._of:
             atexit.register(self._conclude)
         calls = self._of.setdefault(root, {})

@@ -82,7 +82,6 @@ class Statics:
         return positional, {name: arg if name in self._names else by(f"{name}=", arg) for name, arg in kwargs.items()}
 
     def _name(self, position: int) -> str:
-        """What a positional argument is called."""
         return self._parameters[position] if position < len(self._parameters) else str(position)
 
 
@@ -146,7 +145,6 @@ class _Taken:
         self._labels: list[str] = []
 
     def structure(self, name: str, value: Any) -> Structure:
-        """Takes an argument of the program apart."""
         from jax.tree_util import keystr, tree_flatten_with_path
 
         leaves, treedef = tree_flatten_with_path(value)
@@ -161,7 +159,6 @@ class _Taken:
         self.leaves, self.likes = [], []
 
     def trace(self, _: str, value: Any) -> None:
-        """Takes apart what JAX has made of an argument."""
         from jax.tree_util import tree_flatten
 
         leaves, treedef = tree_flatten(value)

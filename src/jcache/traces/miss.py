@@ -45,7 +45,6 @@ class Traced:
         self.structure: list[Any] = []
 
     def run(self, call: Callable[[], T]) -> T:
-        """Calls the function, whose exceptions pass."""
         result = self.build.run(call)
         self.reason = self.build.reason
         if self.reason is None and (changed := self.asked.changed()):
@@ -81,7 +80,6 @@ class Traced:
         return {**self.build.found, **self.asked.parts}
 
     def trace(self, told: Compilation) -> Trace:
-        """What is to be stored."""
         return Trace(
             kept=told.kept,
             results=tuple(self.results),

@@ -60,7 +60,6 @@ class Call:
             observers.tell_trace(TraceCall(name, self.key, outcome, reason or self.traced.why, self.seconds))
 
     def _expect(self, executable: str | None, around: str) -> None:
-        """Notes for later processes which executable a first call has needed."""
         note = preload.note_of(executable, around) if executable and around else ""
         if note and note != self.note and self.seconds is not None:
             Verdicts(self.shelf.store.root).expect(self.rough, note)
@@ -74,7 +73,6 @@ _mine = _Mine()
 
 
 def mine() -> Call | None:
-    """The call of this thread; None if there is none."""
     return _mine.call
 
 

@@ -73,7 +73,6 @@ def recompile(store: Store, keys: Collection[str], progress: Progress[str] = ite
 
 
 def _programs(store: Store, keys: Collection[str]) -> list[str]:
-    """The programs that can be compiled."""
     headers = ((key, header_of(store, (Kind.TRACES, key))) for key in sorted(keys))
     return [key for key, header in headers if header is not None and is_program(header) and header.payload_length]
 

@@ -55,7 +55,6 @@ def main() -> None:
 
 
 def _recompile(program: str) -> Answer:
-    """What becomes of a program."""
     from jcache.jax_internals.compile_recipe import CannotCompile
 
     try:

@@ -31,12 +31,10 @@ class Kept:
                 yield parts["executable"]
 
     def artifact(self, signature: str) -> bytes | None:
-        """The StableHLO of a signature."""
         program = self._program(signature)
         return None if program is None else bytes(program.payload)
 
     def text(self, signature: str) -> str | None:
-        """SHA-256 of the StableHLO of a signature, as text."""
         program = self._program(signature)
         return None if program is None else program.header.key_parts.get("text")
 

@@ -42,7 +42,6 @@ class Shelf:
         return taken.of_call(wanted.fingerprint.loose, resolution=f"{resolution}")
 
     def judge(self, wanted: Asked, world: World, check: Check) -> Judgement:
-        """What is known about a call in a world."""
         if world.unknown is not None and check is not Check.NEVER:
             return Judgement(refused=world.unknown)
         return judge(self._comparisons, wanted.key, world, check)

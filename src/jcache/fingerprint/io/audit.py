@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, Final
 
 from jcache.fingerprint.io import chances, events, libraries, memos, open_blocks, threads
+from jcache.fingerprint.io.digests import Look
 from jcache.fingerprint.io.open_blocks import Note, tell
 from jcache.patching import Patch
 
@@ -46,8 +47,8 @@ def watch() -> str | None:
     if not _patches:
         replaced: list[tuple[Any, str, Note]] = [(os._Environ, "__getitem__", events.variable)]
         replaced += [(os._Environ, name, events.environment) for name in ("__iter__", "__len__", "__repr__")]
-        replaced += [(os, name, events.asked_of) for name in ("stat", "access")]
-        replaced += [(os, name, events.asked_of_link) for name in ("lstat", "readlink")]
+        for look, names in ((Look.STATUS, ("stat", "access")), (Look.LINK, ("lstat", "readlink"))):
+            replaced += [(os, name, partial(events.asked_of, look=look)) for name in names]
         _patches.extend(Patch(cls, name, _heard_by(note)) for cls, name, note in replaced)
         _patches.extend(threads.patches())
         _patches.extend(libraries.patches(_heard_by))
@@ -63,7 +64,6 @@ def unwatch() -> None:
 
 
 def _add_hook() -> None:
-    """Add the audit hook, once."""
     global _heard
     if _heard is None:
         _heard = False

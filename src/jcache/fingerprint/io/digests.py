@@ -54,7 +54,6 @@ def is_look(label: str) -> bool:
 
 
 def path_of(label: str) -> str:
-    """Return the path, or the name of the variable, in a label."""
     return label.partition(" ")[2]
 
 
@@ -132,7 +131,6 @@ def seen(path: str, look: Look) -> str:
 
 
 def names_in(path: str) -> str:
-    """The names in a directory, as a digest."""
     try:
         names = sorted(os.listdir(path))
     except (OSError, ValueError):

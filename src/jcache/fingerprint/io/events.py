@@ -60,7 +60,6 @@ def opened(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, 
 
 
 def is_deed(event: str) -> bool:
-    """Whether an audit event is of something that is done."""
     return event in _KNOWN or event.startswith("socket.")
 
 
@@ -95,22 +94,15 @@ def deed(blocks: list[Reads], frame: FrameType, what: str) -> None:
         block.deed(what, who)
 
 
-def asked_of(blocks: list[Reads], frame: FrameType, path: Any, *_others: Any, **named: Any) -> None:
-    """What there is at a path was asked, by ``os.stat`` or ``os.access``."""
-    _looked(blocks, frame, path, Look.STATUS if named.get("follow_symlinks", True) else Look.LINK, named)
-
-
-def asked_of_link(blocks: list[Reads], frame: FrameType, path: Any, *_others: Any, **named: Any) -> None:
-    """What link there is at a path was asked, by ``os.lstat`` or ``os.readlink``."""
-    _looked(blocks, frame, path, Look.LINK, named)
-
-
-def _looked(blocks: list[Reads], frame: FrameType, given: Any, look: Look, named: dict[str, Any]) -> None:
+def asked_of(blocks: list[Reads], frame: FrameType, given: Any, *_others: Any, look: Look, **named: Any) -> None:
+    """Note that it was asked what there is at a path, a link included, by ``os.stat`` and the like."""
     if type(given) is int or looks_for_code(frame):
         return
     path = os.fsdecode(given)
     if reader(frame, blocks[-1].frame, path) is not Reader.PROGRAM:
         return
+    if not named.get("follow_symlinks", True):
+        look = Look.LINK
     asking = _asking(frame)
     looks = {Look.KIND} if asking & _KINDS else {look} if asking & _LINKS else {look, Look.STATUS}
     for block in blocks:

@@ -54,7 +54,6 @@ def is_to_be_patched(module: object) -> bool:
 def opened(
     blocks: list[Reads], frame: FrameType, _self: Any, given: Any, mode: Any = "r", *_args: Any, **_: Any
 ) -> None:
-    """Note a file of HDF5 or netCDF that is opened."""
     if not isinstance(given, str | bytes | os.PathLike):
         return  # a file that Python has opened
     path, who = os.fsdecode(given), reader(frame, blocks[-1].frame)

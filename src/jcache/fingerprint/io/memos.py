@@ -52,7 +52,6 @@ def begin(is_tracing: Callable[[], bool]) -> None:
 
 
 def is_on() -> bool:
-    """Return whether `begin` was called."""
     return _is_tracing is not None
 
 

@@ -22,7 +22,6 @@ Note = Callable[..., None]
 
 
 def are_none() -> bool:
-    """Return whether no block is open in any thread."""
     return not _open
 
 
@@ -32,7 +31,6 @@ def of_this_thread() -> list[Reads]:
 
 
 def enter(block: Reads) -> None:
-    """Open a block in this thread."""
     _open.append(block)
     _of_thread.setdefault(threading.get_ident(), []).append(block)
 

@@ -69,7 +69,6 @@ class Reads:
         self.parts = Frozen(sorted(self._texts.items()))
 
     def _changed(self, label: str) -> None:
-        """What was read is not as it was any more, at the end of the block."""
         if label in self._updated and self.strict:
             self.refuse(f"wrote the file {digests.path_of(label)!a}")
         elif label in self._updated or (digests.is_look(label) and not self.strict):
@@ -129,7 +128,6 @@ class Reads:
         return path if _working_directory() == self._place else os.path.join(os.getcwd(), path)
 
     def add_directory(self, path: str) -> None:
-        """A directory was listed."""
         whole = os.path.abspath(path)
         path = self._named(path)
         if self.reason is not None or self._is_own(os.path.join(whole, "")) or _is_installed(whole):
@@ -138,7 +136,6 @@ class Reads:
             self._texts.setdefault(label_of(Look.DIRECTORY, path), digests.names_in(path))
 
     def add_look(self, path: str, look: Look) -> None:
-        """It was asked what there is at a path."""
         path, whole = self._named(path), os.path.join(os.getcwd(), path)
         label = label_of(look, path)
         if label in self._texts or self.reason is not None or self._is_own(whole) or _is_installed(whole):
@@ -156,7 +153,6 @@ class Reads:
             self.refuse(what, who)
 
     def wrote(self, path: str, who: Reader) -> None:
-        """A file was opened for writing."""
         self.deed(f"wrote the file {path!a}", who)
         self._written.add(path)
 
@@ -171,7 +167,6 @@ class Reads:
             self.add_file(path, Reader.PROGRAM)
 
     def add_variable(self, name: str) -> None:
-        """An environment variable was asked for."""
         if self.reason is None:
             self._texts.setdefault(label_of(Look.VARIABLE, name), digests.variable(name))
 

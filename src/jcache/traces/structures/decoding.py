@@ -140,7 +140,6 @@ def _registered_by(cls: type) -> list[str] | None:
 
 
 def _made(cls: type, aux: Any, children: list[Treedef]) -> Treedef:
-    """The structure of one node and its children."""
     from jax import tree_util
 
     _check(cls, aux, len(children))

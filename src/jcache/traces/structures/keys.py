@@ -78,7 +78,6 @@ def _aval_key(aval: Any) -> tuple[object, ...]:
 
 
 def _attribute(name: str, value: Any) -> object:
-    """An attribute of an aval as a plain value."""
     if name == "shape" and all(type(size) is int for size in value):
         return value
     if name == "dtype":
