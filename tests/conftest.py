@@ -99,6 +99,14 @@ def default_places() -> list[str]:
     return [str(choose_path(None, {})), *map(os.path.expanduser, usual)]
 
 
+@pytest.fixture(autouse=True)
+def own_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What modules other tests of this process have imported and changed is no part of a test's world."""
+    world = sys.modules.get("jcache.runtime.worlds.world")
+    if world is not None:
+        monkeypatch.setattr(world, "_sources", vars(world)["Sources"]())
+
+
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home directory of the tests' own, in which every default place for a cache lies.
