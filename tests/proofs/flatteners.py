@@ -10,6 +10,7 @@ returns it, or uses it inside. A variant changes some cases: the functions, or t
 
 import importlib
 import json
+import os
 import random
 import sys
 import warnings
@@ -230,7 +231,10 @@ def main() -> None:
         first = case(chance)
         chosen = [first, other(chance, first)][variant]
         name = f"case_{number}"
-        (directory / f"{name}.py").write_text(f'"""{chosen.use}"""\n{chosen.text()}')
+        path = directory / f"{name}.py"
+        path.unlink(missing_ok=True)
+        path.write_text(f'"""{chosen.use}"""\n{chosen.text()}')
+        os.utime(path, (variant + 1, variant + 1))  # what is younger than the process may not be what was loaded
         (directory / f"{name}.txt").write_text(chosen.file)
         module = importlib.import_module(name)
         got = outcome(module, jcache.jit)

@@ -7,6 +7,8 @@ import sys
 from types import FrameType
 from typing import Final
 
+from jcache.package import OWN_FILES
+
 _NOBODYS: Final = frozenset({"jax", "jaxlib", "jcache", "jax_plugins", "libtpu"})
 _PLUGINS: Final = ("jax_cuda", "jax_rocm")
 _NEUTRAL: Final = sys.stdlib_module_names | {"etils", "filelock", "zstandard"}
@@ -55,6 +57,8 @@ def looks_for_code(frame: FrameType | None) -> bool:
 
 def package_of(frame: FrameType) -> str:
     """The name of the package, or of the module outside of any, whose code a frame runs."""
+    if frame.f_code.co_filename.startswith(OWN_FILES):  # the recorder's modules have other names
+        return "jcache"
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
