@@ -39,7 +39,7 @@ def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> 
         if package in _NOBODYS or package.startswith(_PLUGINS):
             return Reader.PROGRAM if installed else Reader.NOBODY
         if package not in _NEUTRAL:
-            if not any(part in frame.f_code.co_filename.replace("\\", "/") for part in _INSTALLED):
+            if not is_installed(frame):
                 return Reader.PROGRAM
             installed = True
         frame = frame.f_back
@@ -53,6 +53,12 @@ def looks_for_code(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def is_installed(frame: FrameType) -> bool:
+    """Whether a frame runs code of an installed package."""
+    path = frame.f_code.co_filename.replace("\\", "/")
+    return any(part in path for part in _INSTALLED)
 
 
 def package_of(frame: FrameType) -> str:

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.chance import is_shared_random
-from jcache.fingerprint.io.attribution import Reader, reader
+from jcache.fingerprint.io.attribution import Reader, is_installed, reader
 from jcache.patching import Patch
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _ASKED: Final = {
     "os": ("urandom", "getpid", "getppid", "getloadavg", "times"),
     "random": ("_urandom",),  # which numpy draws its seeds from, too
 }
+_BYTES: Final = "os.urandom"
 _SHARED: Final = ("random", "numpy.random")  # modules with functions that draw from a generator of the process
 
 Replace = Callable[[Callable[..., None]], Callable[[Callable[..., Any]], Callable[..., Any]]]
@@ -46,7 +47,8 @@ def patches(heard_by: Replace) -> Iterator[Patch]:
 
 def _note(name: str) -> Callable[..., None]:
     def note(blocks: list[Reads], frame: FrameType, *_arguments: Any, **_named: Any) -> None:
-        if reader(frame, blocks[-1].frame) is Reader.PROGRAM:
+        is_identifier = name == _BYTES and is_installed(frame)  # as equinox makes one for each call of its jit
+        if not is_identifier and reader(frame, blocks[-1].frame) is Reader.PROGRAM:
             for block in blocks:
                 block.chance.add(f"`{name}`")
 
