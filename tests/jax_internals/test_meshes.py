@@ -103,8 +103,9 @@ def test_what_changes_a_mesh_is_a_miss(tmp_path: Path, change: str, label: str, 
     said(root)
     found = said(root, change)
     assert found["constrained"][0] == 1 and "global inner" in found["constrained"][1]
-    assert found["mapped"][0] == of_both and (not of_both or label in found["mapped"][1])
-    assert said(root, change)["constrained"] == [0, True]
+    assert found["mapped"][0] == 1 and (not of_both or label in found["mapped"][1])
+    again = said(root, change)
+    assert again["constrained"] == again["mapped"] == [0, True]
     assert said(root)["constrained"] == [0, True]
 
 
@@ -135,5 +136,5 @@ print(json.dumps([call.outcome for call in jcache.stats().traces.calls]))
 )
 def test_a_sharding_is_spelled_as_with_jax_jit(tmp_path: Path, first: str, second: str) -> None:
     """A result's sharding is written as that of the argument, however an earlier process wrote it."""
-    stored, hit = (set(run(SPELLED, tmp_path / "root", spec, env=FOUR).value) for spec in (first, second))
+    stored, _, hit = (set(run(SPELLED, tmp_path / "root", spec, env=FOUR).value) for spec in (first, second, second))
     assert (stored, hit) == ({"stored"}, {"hit"})
