@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from jcache.fingerprint.io.digests import Contents, Look, label_of
 from jcache.runtime.worlds import surroundings
 from jcache.runtime.worlds.digests import Digests
 from jcache.runtime.worlds.distributions import Distributions
@@ -85,7 +86,14 @@ def imported(before: frozenset[str], digests: Digests) -> dict[str, str]:
         before: what `loaded` has returned.
         digests: the remembered digests of the root in use.
     """
-    return {IMPORTED + name: text for name, path in imported_since(before) if (text := _text(name, path, digests))}
+    found = {}
+    for name, path in imported_since(before):
+        text = _text(name, path, digests)
+        if text is not None and _find(name) == path:
+            found[IMPORTED + name] = text
+        elif text is not None and text != _AS_INSTALLED:  # a later process cannot find it by its name
+            found[label_of(Look.FILE, path)] = Contents().of_file(path)
+    return found
 
 
 def imported_now(labels: Iterable[str], digests: Digests) -> dict[str, str]:
@@ -110,8 +118,11 @@ def _text(name: str, path: str, digests: Digests) -> str | None:
 
 
 def _path_of(name: str) -> str | None:
-    if name in sys.modules:
-        return file_of(sys.modules[name])
+    return file_of(sys.modules[name]) if name in sys.modules else _find(name)
+
+
+def _find(name: str) -> str | None:
+    """Return the path of a module's file, which is found without importing anything."""
     places = None
     parts = name.split(".")
     for end in range(1, len(parts) + 1):
