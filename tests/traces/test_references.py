@@ -20,7 +20,7 @@ def closure(x):
     return lambda: x * 2
 
 def refused_closure(x):
-    return lambda: x * 2 + 0 * os.getpid()
+    return lambda: x * 2 + (os.putenv("_JCACHE_TEST", "1") or 0)
 
 def of(make):
     x = jnp.arange(10.0)
@@ -43,7 +43,7 @@ def step(x, model=None, more=0.0):
     return {"x": x["a"] * 2 + more, "b": x["b"]}
 
 def refused_step(x, model=None, more=0.0):
-    return {"x": x["a"] * 2 + more + 0 * os.getpid()}
+    return {"x": x["a"] * 2 + more + (os.putenv("_JCACHE_TEST", "1") or 0)}
 
 def arguments(function):
     model = Model()
