@@ -120,18 +120,18 @@ def test_a_miss_says_what_has_changed(place: Place) -> None:
 
 
 UNCACHED = """
-import sys, threading
+import sys
 import jax, numpy as np
 import jcache
 jcache.enable(sys.argv[1])
-lock = threading.Lock()
+numbers = iter([1])
 @jcache.jit
 def noisy(x):
     jax.debug.print("{}", x)
     return x + 1
 @jcache.jit
 def keyless(x):
-    return x + (1 if lock else 2)
+    return x + (1 if numbers else 2)
 @jcache.jit
 def inner(x):
     return x * 2
@@ -154,7 +154,7 @@ def test_what_is_not_served_is_told_in_the_program(jcache: Jcache, tmp_path: Pat
     assert counts({"traces": told}) == (0, 1, 1, 2)
     assert told["reasons"]["not_stored"] == {"noisy: it calls back to the host": 1}
     keyless, inside = told["reasons"]["bypassed"]
-    assert keyless.startswith("keyless: ") and "lock" in keyless
+    assert keyless.startswith("keyless: ") and "iterator" in keyless
     assert inside.startswith("inner: it is called inside")
     assert jcache("stats", "--root", root, "--json").json["totals"]["traces"]["reasons"] == told["reasons"]
 
@@ -186,7 +186,7 @@ def test_comparisons_are_counted(jcache: Jcache, tmp_path: Path) -> None:
     assert [run(4000), run(4000)] == [(0, 0, 0), (0, 1, 0)]
     assert run(4001) == (0, 1, 1)
     assert "1 traced again to compare, 1 differing" in jcache("stats", "--root", tmp_path / "root", "--run", "last").out
-    assert [run(4001), run(4001)] == [(0, 0, 0), (0, 1, 0)]
+    assert [run(4001), run(4000)] == [(0, 1, 0), (0, 1, 0)]  # each world has its own
 
 
 def related(nodes: list[Any], name: str) -> list[Any]:
