@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
     from jcache.runtime.explain import Explanation
 
 _MOST_REFUSED: Final = 1000
-_resolutions: Final[dict[tuple[Path, str], int]] = {}
+_Functions = dict[int, tuple[Callable[[], Any], int]]
+_resolutions: Final[dict[tuple[Path, str], _Functions]] = {}  # by root and key, the functions by their addresses
 _SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
+
+
+def _gone() -> None:
+    """Stand for a function that was never seen."""
 
 
 class Looked(NamedTuple):
@@ -100,11 +106,17 @@ class CallLookup:
         return None
 
     def _count(self, shelf: Shelf, key: str) -> int:
-        """Return how often this process has asked for a key by now; what is precompiled is asked for once."""
+        """Return for how many functions this process has asked for a key by now; one that is precompiled is the first.
+
+        JAX traces a function once for arguments of certain types, however often it is jitted.
+        """
         if not self._counts:
             return 1
-        of = shelf.store.root.path, key
-        number = _resolutions[of] = _resolutions.get(of, 0) + 1
+        asked_for = _resolutions.setdefault((shelf.store.root.path, key), {})
+        function, number = asked_for.get(id(self._function), (_gone, 0))
+        if function() is not self._function:
+            number = len(asked_for) + 1
+            asked_for[id(self._function)] = weakref.ref(self._function), number
         return number
 
     def _slower(self, rough: str) -> str | None:
