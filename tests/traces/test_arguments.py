@@ -97,6 +97,8 @@ def test_what_stands_beside_the_leaves_counts_as_it_was_given(tmp_path: Path) ->
     """A class may hide it from whoever flattens it again; the key has it as JAX had it."""
     root = tmp_path / "root"
     assert said(BESIDE, root, "one")[:2] == [True, 1] and said(BESIDE, root, "one")[:2] == [True, 0]
+    said(BESIDE, root, "two", "one")  # another command is another world
+    said(BESIDE, root, "two", "one")  # and the functions share a counter
     assert said(BESIDE, root, "two")[:2] == [True, 1] and said(BESIDE, root, "two", "one")[:2] == [True, 0]
 
 

@@ -44,7 +44,7 @@ class TraceKeeping:
             return reason
         if traced.header is None:
             reason = self._settle(traced, told)
-        if reason is None and traced.header is not None:
+        if reason is None and traced.header is not None and not _is_there(traced, told):
             executable, more = told.executable_key, {"text": told.text, "recipe": told.recipe}
             reason = self._put_program(
                 traced.header, told.signature, told.device_key, executable, told.artifact, **more
@@ -175,3 +175,11 @@ class TraceKeeping:
         """Store an entry; return why not, None if it is there."""
         outcome = self._store.put_softly(key, data, seconds)
         return f"{outcome}" if isinstance(outcome, Refusal) else None
+
+
+def _is_there(traced: Traced, told: Compilation) -> bool:
+    """Return whether the trace that it was compared with has the executable, perhaps in a shared root."""
+    kept = traced.kept
+    if kept is None or traced.header is not kept.opened.header:
+        return False
+    return told.executable_key in kept.executables(told.signature, told.device_key)
