@@ -182,4 +182,4 @@ def _is_there(traced: Traced, told: Compilation) -> bool:
     kept = traced.kept
     if kept is None or traced.header is not kept.opened.header:
         return False
-    return told.executable_key in kept.executables(told.signature, told.device_key)
+    return told.executable_key in tuple(kept.executables(told.signature, told.device_key))
