@@ -65,9 +65,14 @@ print(json.dumps({"value": value, "begun": len(begun), "taken": len(loaded), "lo
 TWO_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
 
 
-def step(root: Path, rate: float = 2.0, device: int = 0) -> dict[str, Any]:
+def on_device(root: Path, device: int = 0) -> Path:
+    """Say on which device the program lays its array, and return the root."""
     root.with_name(f"{root.name}.device").write_text(str(device))
-    said = run(PROGRAM, root, rate, env=TWO_DEVICES).value
+    return root
+
+
+def step(root: Path, rate: float = 2.0, device: int = 0) -> dict[str, Any]:
+    said = run(PROGRAM, on_device(root, device), rate, env=TWO_DEVICES).value
     assert said["value"] == pytest.approx(rate * 0.9993293)
     return dict(said)
 
@@ -167,7 +172,7 @@ def test_an_executable_that_cannot_be_loaded(tmp_path: Path, how: str) -> None:
 def test_what_lapack_needs_comes_first(tmp_path: Path) -> None:
     """LAPACK is initialised before a program that calls it is loaded."""
     program = PROGRAM.replace("jnp.tanh(x @ x) * RATE", "jnp.linalg.svd(x)[0] * RATE")
-    said = [run(program, tmp_path, 2.0, 0, env=TWO_DEVICES).value for _ in range(2)]
+    said = [run(program, on_device(tmp_path), 2.0, 0, env=TWO_DEVICES).value for _ in range(2)]
     assert [each["outcome"] for each in said] == ["stored", "hit"] and said[1]["loaded"]
     assert said[1]["taken"] == 1
     assert said[0]["value"] == said[1]["value"]
