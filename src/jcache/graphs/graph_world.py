@@ -82,17 +82,18 @@ class GraphWorld:
             same: whether it was there before.
             by_chance: whether building it asked for something that is another thing in each process.
         """
-        self.entry, self._own = header.key, (header.key, version_of(header))
         self.told = f"built and compared, {'same' if same else 'another'} result"
-        if self._world.unknown is None:
-            left = self.judged.left_after(by_chance=by_chance or self._by_chance, same=same)
-            self._comparisons.add(self._key, header, self._world, left)
+        self._note(header, self.judged.left_after(by_chance=by_chance or self._by_chance, same=same))
 
     def saved(self, header: EnvelopeHeader) -> None:
         """Note that the program has saved an entry as this world's result."""
+        self._note(header, left=0)
+
+    def _note(self, header: EnvelopeHeader, left: int) -> None:
+        """Take an entry for this world's result, which so many starts have still to compare."""
         self.entry, self._own = header.key, (header.key, version_of(header))
         if self._world.unknown is None:
-            self._comparisons.add(self._key, header, self._world)
+            self._comparisons.add(self._key, header, self._world, left)
 
     def refuse(self, reason: str) -> None:
         """Note that two builds in this world had different results."""

@@ -14,10 +14,7 @@ from jcache.runtime.worlds.comparisons import Comparisons
 from jcache.runtime.worlds.digests import digests_of
 from jcache.runtime.worlds.judgement import Check, Judgement, judge
 from jcache.runtime.worlds.world import World, take
-from jcache.traces.format import (
-    TRACES,
-    Trace,
-)
+from jcache.traces.format import TRACES, Trace
 from jcache.traces.keys import Asked
 from jcache.traces.stored_trace import Kept
 from jcache.traces.trace_keeping import TraceKeeping

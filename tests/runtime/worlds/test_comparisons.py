@@ -1,6 +1,7 @@
 """In which worlds entries were compared, as a root remembers it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,15 @@ def test_a_line_is_read_as_it_was_written() -> None:
     one = Compared("a" * 32, "b" * 32, 1, "17", "mesh with blanks")
     assert parse(one.line()) == one
     assert parse("") is None and parse(one.line()[:-1]) is None and parse("x " + one.line()) is None
+
+
+@pytest.mark.parametrize("field", ["of", "world", "left", "version"])
+def test_a_line_that_says_something_else_is_no_comparison(field: str) -> None:
+    """An archive may have any line with the right checksum: no field of it becomes the name of a file, or an error."""
+    one = Compared("a" * 32, "b" * 32, 1, "17", "mesh")
+    wrong: list[Any] = ["", " "] if field == "version" else ["/../x", "", "x", "-2"]
+    for value in wrong:
+        assert parse(one._replace(**{field: value}).line()) is None
 
 
 def test_entries_of_other_worlds_have_keys_of_their_own() -> None:

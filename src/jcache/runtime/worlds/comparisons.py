@@ -17,8 +17,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from jcache import clock
@@ -34,6 +36,7 @@ _LARGEST: Final = 1 << 20  # bytes of a file of lines
 _KEPT: Final = 16  # comparisons of a key, where a file of lines has become too large
 _OLDEST_NS: Final = 90 * 86_400_000_000_000  # of a world's file, where there are many
 _MOST_WORLDS: Final = 1_000
+_FIELDS: Final = re.compile(r"([0-9a-f]{32}) ([0-9a-f]{32}) (-1|\d{1,9}) (\S+) (.*)", re.ASCII)
 _WORLD: Final = "world-"
 _LINES: Final = "keys-"
 
@@ -69,10 +72,10 @@ class Compared(NamedTuple):
 def parse(line: str) -> Compared | None:
     """Return the comparison of a line; None if the line is damaged."""
     told, _, rest = line.partition(" ")
-    fields = rest.split(" ", 4)
-    if told != _sum(rest) or len(fields) != len(Compared._fields):
+    fields = _FIELDS.fullmatch(rest) if told == _sum(rest) else None
+    if fields is None:
         return None
-    of, world, left, version, text = fields
+    of, world, left, version, text = fields.groups()
     return Compared(of, world, int(left), version, text)
 
 
@@ -135,7 +138,7 @@ def write(root: Root, compared: Iterable[Compared], components: Callable[[str], 
     with opened(root, root.worlds, make=True) as directory:
         for world in {each.world for some in by_file.values() for each in some}:
             if not os.path.exists(root.worlds / f"{_WORLD}{world}") and (found := components(world)) is not None:
-                text = json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
+                text = text_of(found).encode()
                 files.publish(f"{_WORLD}{world}", f"{_sum(text)}\n".encode() + text, directory=directory)
                 _remove_old(directory)
         for name, some in by_file.items():
@@ -170,6 +173,11 @@ def components_of(root: Root, world: str) -> Mapping[str, str] | None:
         return None
     found: dict[str, str] | None = json.loads(text) if told.decode(errors="replace") == _sum(text) else None
     return found
+
+
+def text_of(components: Mapping[str, str]) -> str:
+    """Return the components of a world as JSON, which is the same for the same world."""
+    return json.dumps(components, sort_keys=True, separators=(",", ":"))
 
 
 def digest_of_key(kind: Kind, key: str) -> str:
@@ -221,6 +229,7 @@ def _file_of(of: str) -> str:
     return f"{_LINES}{of[:2]}"
 
 
+@lru_cache(maxsize=8)  # each graph that is asked for needs it
 def _local(root: Root) -> Root:
     """Return the place for the comparisons of a root that cannot be written."""
     import platformdirs

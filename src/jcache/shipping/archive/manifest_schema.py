@@ -199,15 +199,15 @@ NEIGHBOUR: Final = {
     "digest": _DIGEST_FIELD,
 }  # fmt: skip
 
-_LONGEST_LINE: Final = 1 << 18  # characters
+LONGEST_LINE: Final = 1 << 18  # characters
 
 
 def _read_line(value: Any) -> str:  # noqa: ANN401
-    _require(type(value) is str and len(value) <= _LONGEST_LINE and value.isprintable())
+    _require(type(value) is str and len(value) <= LONGEST_LINE and value.isprintable())
     return str(value)
 
 
-WORLD: Final = {"line": Field(_unchanged, _read_line, f"a printable line of at most {_LONGEST_LINE} characters")}
+WORLD: Final = {"line": Field(_unchanged, _read_line, f"a printable line of at most {LONGEST_LINE} characters")}
 
 
 def read_value(name: str, field: Field, value: Any) -> Any:  # noqa: ANN401

@@ -11,14 +11,14 @@ from contextlib import suppress
 from typing import Final
 
 from jcache.layout import Kind, Root
-from jcache.runtime.worlds.comparisons import Compared, components_of, every_comparison, parse, write
+from jcache.runtime.worlds.comparisons import Compared, components_of, every_comparison, parse, text_of, write
 from jcache.runtime.worlds.world import digest_of
 from jcache.shipping.archive.manifest import Item, WorldLine
+from jcache.shipping.archive.manifest_schema import LONGEST_LINE
 
 _KINDS: Final = frozenset({Kind.TRACES, Kind.GRAPHS})
 _WORLD: Final = "world "
 _COMPARED: Final = "compared "
-LONGEST: Final = 1 << 18  # characters of a line
 
 
 def lines_of(root: Root, items: Iterable[Item]) -> Iterator[WorldLine]:
@@ -27,8 +27,8 @@ def lines_of(root: Root, items: Iterable[Item]) -> Iterator[WorldLine]:
     compared = [each for each in every_comparison(root) if each.text in keys] if keys else []
     worlds = {world: components_of(root, world) for world in {each.world for each in compared}}
     lines = [f"{_COMPARED}{each.line()}" for each in compared if worlds[each.world] is not None]
-    lines += [f"{_WORLD}{world} {_text(found)}" for world, found in worlds.items() if found is not None]
-    return (WorldLine(line) for line in sorted(set(lines)) if len(line) <= LONGEST)
+    lines += [f"{_WORLD}{world} {text_of(found)}" for world, found in worlds.items() if found is not None]
+    return (WorldLine(line) for line in sorted(set(lines)) if len(line) <= LONGEST_LINE)
 
 
 def keep_lines(root: Root, lines: Iterable[WorldLine], keys: Collection[str]) -> None:
@@ -63,7 +63,3 @@ def _components(line: str) -> Mapping[str, str] | None:
         return None
     is_plain = isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
     return found if is_plain and digest_of(found) == told else None
-
-
-def _text(components: Mapping[str, str]) -> str:
-    return json.dumps(components, sort_keys=True, separators=(",", ":"))
