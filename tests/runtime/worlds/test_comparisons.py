@@ -11,7 +11,7 @@ from jcache.runtime.worlds import comparisons
 from jcache.runtime.worlds.comparisons import Compared, Comparisons, parse, variant_key
 from jcache.runtime.worlds.world import World
 from jcache.store.lineage import version_of
-from jcache.store.roots import create_root
+from jcache.store.roots import choose_path, create_root
 from tests.helpers.entries import key
 from tests.helpers.imports import content
 
@@ -57,13 +57,17 @@ def test_read_only_roots_are_read_first_and_never_written(native: Root, tmp_path
     assert sorted((tmp_path / "shared").rglob("*")) == before
 
 
-def test_where_the_root_cannot_be_written_the_users_cache_has_them(tmp_path: Path, header: EnvelopeHeader) -> None:
-    """They are found again, for this root alone."""
+def test_where_the_root_cannot_be_written_the_users_cache_has_them(
+    tmp_path: Path, header: EnvelopeHeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are found again, for this root alone; nothing is put where the default root is."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "file").touch()
     nowhere, other = Root(tmp_path / "file", plain=False), Root(tmp_path / "other", plain=False)
     of_graphs(nowhere).add(KEY, header, WORLD)
     assert len(of_graphs(nowhere).of(KEY)) == 1 and not of_graphs(other).of(KEY)
     assert of_graphs(nowhere).components(WORLD.digest) == WORLD.components
+    assert (tmp_path / "cache").is_dir() and not choose_path(None, {}).exists()
 
 
 def test_no_damage_of_a_file_serves_anything(native: Root, header: EnvelopeHeader) -> None:

@@ -235,7 +235,7 @@ def _local(root: Root) -> Root:
     import platformdirs
 
     digest = hashlib.sha256(os.fsencode(root.path)).hexdigest()[:24]
-    return Root(platformdirs.user_cache_path("jcache") / "layers" / digest, plain=False)
+    return Root(platformdirs.user_cache_path("jcache-worlds") / digest, plain=False)  # not in the default root
 
 
 def _sum(text: str | bytes) -> str:
