@@ -28,7 +28,9 @@ def mlp(params, x, y):
 
 
 def refused(params, x, y):
-    return mlp(params, x + 0 * os.getpid(), y)
+    with open(os.path.join(root, "written"), "w") as file:  # which a served trace would not do
+        file.write("traced")
+    return mlp(params, x, y)
 
 
 def operations(params, x, y):
