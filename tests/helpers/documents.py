@@ -124,6 +124,7 @@ def stable(command: str, text: str) -> list[str]:
         line = re.sub(r"\S*tests/programs/", "", line)
         line = re.sub(r"\d{4}-?\d\d-?\d\dT[\d:.]+Z(-[0-9a-f]{6})?", "TIME", line)
         line = re.sub(r"\b\d\d-\d\d \d\d:\d\d +[0-9a-f]{6}\b", "TIME RUN", line)  # as `jcache stats` has them
+        line = re.sub(r"\b[0-9a-f]{8}-[0-9a-f]{8}\b", "ID", line)  # as `jcache quarantine` has them
         line = re.sub(r"([\w.]+)-[0-9a-f]{8,64}", r"\1-HASH", line)
         line = re.sub(r"[\d.,]+ ([KMGT]iB|B|bytes|s)\b|\([\d,.]+\)|\b\d+(s|min)\b|\d+ ?%|zstd|zlib", "N", line)
         line = re.sub(r"blake3:[0-9a-f]+", "DIGEST", line)

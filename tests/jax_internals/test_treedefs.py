@@ -76,7 +76,7 @@ def digest(flatten, unflatten=operator.methodcaller("made")):
         return str(error)
 
 class Callable:
-    def __init__(self): self.open = open("/dev/null")
+    def __init__(self): self.rest = iter([1])
     def __call__(self, node): return (node.x,), None
 
 print(json.dumps([digest(operator.methodcaller("apart")), digest(lambda node: ((node.x,), None)),

@@ -88,6 +88,14 @@ def abstract(results: Sequence[Result], leaves: Iterable[Any]) -> list[Any]:
     return [_abstract(result, meshes) for result in results]
 
 
+def described(aval: Any) -> Result:
+    """Return the description of an abstract value; raise `NotStorable` where it is not all of that."""
+    told = _result(aval)
+    if told.place is not None or abstract((told,), ()) != [aval]:
+        raise NotStorable(_NOT_DESCRIBABLE)
+    return told
+
+
 def _result(aval: Any) -> Result:
     import jax
 

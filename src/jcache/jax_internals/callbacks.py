@@ -113,6 +113,19 @@ def _binding(callbacks: Sequence[Any]) -> Iterator[None]:
         _bound.callbacks, _bound.has_own_key = before
 
 
+@contextmanager
+def loading(callbacks: Sequence[Any], platform: str) -> Iterator[bool]:
+    """Bind callbacks to an executable that is loaded within the block; yields whether one may be loaded there."""
+    if not callbacks or version() >= CALLBACKS_CACHED_BY_JAX:
+        yield True
+    elif _patches and platform in _TESTED_PLATFORMS and all(map(callable, callbacks)):
+        with _binding(callbacks):
+            _bound.has_own_key = True
+            yield True
+    else:
+        yield False
+
+
 def _with_callbacks_known(original: Callable[..., Any]) -> Callable[..., Any]:
     def compile_or_get_cached(
         backend: Any,

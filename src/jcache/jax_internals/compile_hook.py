@@ -18,10 +18,12 @@ from contextlib import suppress
 from typing import Any, Final
 
 from jcache import clock
-from jcache.jax_internals import cache_keys, compile_recipe, lowering, meshes, preload, stablehlo
-from jcache.jax_internals.cache_hook import versions
+from jcache.errors import NotStorable
+from jcache.jax_internals import cache_keys, callbacks, compile_recipe, effects, lowering, meshes, preload, stablehlo
+from jcache.jax_internals.cache_hook import version, versions
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.gc_pause import collector
+from jcache.jax_internals.versions import CALLBACKS_NUMBERED
 from jcache.layout import name_of
 from jcache.patching import Patch
 
@@ -29,9 +31,7 @@ _COMPILE_PARAMETERS: Final = ("backend", "computation", "devices", "compile_opti
 _GET_PARAMETERS: Final = ("cache_key", "compile_options", "backend")
 _EVENTS: Final = "/jax/compilation_cache/"
 _NOT_REPLAYED: Final = {
-    "host_callbacks": "it calls back to the host",
     "ordered_effects": "it has ordered effects",
-    "unordered_effects": "it has effects",
     "keepalive": "it holds on to Python objects",
     "mut": "it changes references",
 }
@@ -121,9 +121,24 @@ def _record_compilations(original: Callable[..., Any]) -> Callable[..., Any]:
                 reasons = [text for name, text in _NOT_REPLAYED.items() if given.get(name)]
                 expected.reason = reasons[0] if reasons else lowering.own_rule(given["hlo"]) or _own_mesh(given)
                 expected.reason = expected.reason or _hoisted() or _other_inputs(expected.kept, given["hlo"])
+                expected.reason = expected.reason or _calls_back(expected, given)
         return original(*args, **kwargs)
 
     return from_hlo
+
+
+def _calls_back(expected: Compilation, given: Mapping[str, Any]) -> str | None:
+    """Keep what a program calls back on the host, before it runs; return why that cannot be."""
+    called, found = given.get("host_callbacks"), given.get("unordered_effects") or ()
+    try:
+        expected.effects = effects.names_of(found)
+        if called and (expected.keep is None or version() < CALLBACKS_NUMBERED):
+            return "it calls back to the host"
+        if called and expected.keep is not None:
+            expected.callbacks = expected.keep(called)
+    except NotStorable as error:
+        return str(error)
+    return None
 
 
 def _is_of(expected: Compilation, module: Any) -> bool:
@@ -229,7 +244,7 @@ def keys_of(call: Callable[[], None]) -> list[str]:
 def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, compile_options: Any) -> None:
     try:
         told.targets = stablehlo.targets_of(computation)
-        unknown = stablehlo.unknown_target(told.targets)
+        unknown = stablehlo.unknown_target(told.targets, calls_back=told.callbacks is not None)
         if unknown is not None:
             told.reason = f"it calls {unknown!r}, which may not be there in another process"
             return
@@ -239,7 +254,7 @@ def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, c
         told.artifact = stablehlo.to_artifact(computation)
         told.text = stablehlo.text_digest(computation)
         with suppress(Exception):  # a record without a recipe can be served
-            told.recipe = compile_recipe.recipe_of(devices, compile_options)
+            told.recipe = "" if told.callbacks is not None else compile_recipe.recipe_of(devices, compile_options)
     except Exception as error:  # noqa: BLE001 - the program goes on, whatever fails in JAX here
         told.reason = f"its StableHLO cannot be made ({type(error).__name__})"
 
@@ -249,12 +264,17 @@ def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any
     from jax._src import compilation_cache
 
     get = compilation_cache.get_executable_and_time
-    devices = rest[1:2] if "executable_devices" in inspect.signature(get).parameters else ()
+    parameters, host_callbacks = inspect.signature(get).parameters, rest[0] if rest else ()
+    more = rest[1:2] if "executable_devices" in parameters else ()
+    if "host_callbacks" in parameters:
+        more = (*more, host_callbacks)
     for key in replay.executables(replay.signature, replay.device_key):
         started = clock.monotonic()
-        with suppress(Exception):  # the program is compiled instead, as in JAX
+        with suppress(Exception), callbacks.loading(host_callbacks, backend.platform) as may_load:
+            if not may_load:  # the program is compiled instead, as in JAX
+                return None
             loaded = None if replay.ahead is None else replay.ahead.take(key, replay.load_context)
-            executable, build_seconds = loaded or get(key, compile_options, backend, *devices)
+            executable, build_seconds = loaded or get(key, compile_options, backend, *more)
             if executable is not None:
                 replay.loaded = key
                 _tell_of_hit(key, build_seconds or 0, clock.monotonic() - started)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class Compilation:
         text: SHA-256 of the program as text.
         recipe: the recipe of its compilation, see `compile_recipe`.
         targets: targets of the custom calls in it.
+        callbacks: the recipes of its callbacks on the host, None if it has none.
+        effects: the names of its effects.
         mesh: the mesh that the program names itself, wherever its arguments lie.
         load_context: the surroundings for which its executable is loaded, see `preload`.
         reason: why the program cannot be replayed; None if it can, or has not been compiled.
@@ -43,12 +45,17 @@ class Compilation:
     text: str = ""
     recipe: str = ""
     targets: frozenset[str] = frozenset()
+    callbacks: Any = None
+    effects: tuple[str, ...] = ()
     mesh: Mesh | None = None
     load_context: str = ""
     reason: str | None = None
 
-    def __init__(self, module: Any = None, *, done: bool = False) -> None:
-        self.module, self.done = module, done
+    def __init__(
+        self, module: Any = None, *, done: bool = False, keep: Callable[[Sequence[Any]], Any] | None = None
+    ) -> None:
+        """Record the compilation of a module; `keep` returns the recipes of callbacks."""
+        self.module, self.done, self.keep = module, done, keep
 
 
 class Replay:

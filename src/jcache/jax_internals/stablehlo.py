@@ -9,7 +9,7 @@ importing this module costs nothing.
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 _MARKER: Final = "jcache_trace"
 _CUSTOM_CALL: Final = "stablehlo.custom_call"
 _LAPACK: Final = ("lapack_", "blas_")
+_CALLBACK: Final = re.compile(r"xla_(?:ffi_)?(?:partitioned_)?python_(?:cpu|gpu)_callback")
 _LOGGING_OPTION: Final = "xla_detailed_logging"
 _PLAIN: Final = "module @jcache { }"
 _MAX_MARKER_POSITION: Final = 64  # a marker's call is among the first operations
@@ -29,7 +30,12 @@ _replays: Final[WeakValueDictionary[str, Callable[[], Any]]] = WeakValueDictiona
 
 
 def bind_marker(
-    trace: str, operands: Sequence[Any], results: Sequence[Any], replay: Callable[[], Any] | None = None
+    trace: str,
+    operands: Sequence[Any],
+    results: Sequence[Any],
+    replay: Callable[[], Any] | None = None,
+    callbacks: Sequence[Callable[..., Any]] = (),
+    effects: Collection[Any] = (),
 ) -> list[Any]:
     """Put a marker into the program that is being traced, in place of a program whose trace is stored.
 
@@ -39,8 +45,11 @@ def bind_marker(
         results: the abstract values of its results.
         replay: begins a replay of the trace; `replay_of` returns it once the marker is lowered, for as long as JAX
             keeps the program around the marker.
+        callbacks: what the program calls back on the host.
+        effects: its effects.
     """
-    bound: list[Any] = marker().bind(*operands, trace=trace, results=tuple(results), replay=replay)
+    more: dict[str, Any] = {"callbacks": tuple(callbacks), "marked": frozenset(effects)}
+    bound: list[Any] = marker().bind(*operands, trace=trace, results=tuple(results), replay=replay, **more)
     return bound
 
 
@@ -57,7 +66,9 @@ def marker() -> Any:
 
     primitive: Any = Primitive(_MARKER)
     primitive.multiple_results = True
-    primitive.def_abstract_eval(lambda *_, trace, results, replay: list(results))
+    primitive.def_effectful_abstract_eval(
+        lambda *_, trace, results, replay, callbacks, marked: (list(results), set(marked))
+    )
     mlir.register_lowering(primitive, _lower)
     return primitive
 
@@ -85,12 +96,16 @@ def _witness() -> Any:
     return primitive
 
 
-def _lower(ctx: Any, *operands: Any, trace: str, results: Any, replay: Callable[[], Any] | None) -> Any:
+def _lower(
+    ctx: Any, *operands: Any, trace: str, results: Any, replay: Callable[[], Any] | None, callbacks: Any, marked: Any
+) -> Any:
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import dialects
 
     if replay is not None:
         _replays[trace] = replay
+    for each in callbacks:
+        ctx.module_context.add_host_callback(each)
     ir, to_type = _ir(), vars(mlir)["aval_to_ir_type"]
     first = (ctx.module_context,) if next(iter(inspect.signature(to_type).parameters)) == "ctx" else ()
     types = [to_type(*first, aval) for aval in ctx.avals_out]
@@ -131,11 +146,22 @@ def targets_of(module: Any) -> frozenset[str]:
     return frozenset(target for target in found if target is not None)
 
 
-def unknown_target(targets: frozenset[str]) -> str | None:
-    """Return a target that JAX does not promise to have in every process; None if JAX promises all of them."""
+def unknown_target(targets: frozenset[str], *, calls_back: bool = False) -> str | None:
+    """Return a target that JAX itself does not have in every process of its version; None if it has all of them.
+
+    Args:
+        targets: of the custom calls in a program.
+        calls_back: whether the callbacks of the program are kept.
+    """
     from jax._src.export import _export
 
-    return min(targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE, default=None)
+    unknown = targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE
+    return min((each for each in unknown if not (calls_back and _CALLBACK.fullmatch(each))), default=None)
+
+
+def call_back(targets: Iterable[str]) -> bool:
+    """Return whether one of some targets calls a function on the host."""
+    return any(map(_CALLBACK.fullmatch, targets))
 
 
 def prepare_targets(targets: frozenset[str]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError, NotStorable
 from jcache.fingerprint.depends_on import Dependency
+from jcache.fingerprint.weak_map import WeakIdentities
 from jcache.jax_internals import preload, tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
@@ -26,13 +25,9 @@ if TYPE_CHECKING:
     from jcache.runtime.explain import Explanation
 
 _MOST_REFUSED: Final = 1000
-_Functions = dict[int, tuple[Callable[[], Any], int]]
-_resolutions: Final[dict[tuple[Path, str], _Functions]] = {}  # by root and key, the functions by their addresses
+_counts: Final[dict[str, int]] = {}  # how many functions have asked for a key, by root and key
+_numbers: Final[WeakIdentities[dict[str, int]]] = WeakIdentities()  # of these functions, as long as they live
 _SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
-
-
-def _gone() -> None:
-    """Stand for a function that was never seen."""
 
 
 class Looked(NamedTuple):
@@ -111,12 +106,12 @@ class CallLookup:
         """
         if not self._counts:
             return 1
-        asked_for = _resolutions.setdefault((shelf.store.root.path, key), {})
-        function, number = asked_for.get(id(self._function), (_gone, 0))
-        if function() is not self._function:
-            number = len(asked_for) + 1
-            asked_for[id(self._function)] = weakref.ref(self._function), number
-        return number
+        numbers = _numbers.get(self._function)
+        if numbers is None:
+            _numbers.put(self._function, numbers := {})
+        if (name := f"{shelf.store.root.path}\n{key}") not in numbers:
+            numbers[name] = _counts[name] = _counts.get(name, 0) + 1
+        return numbers[name]
 
     def _slower(self, rough: str) -> str | None:
         ours = roots.in_use()

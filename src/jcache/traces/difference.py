@@ -23,6 +23,8 @@ def difference(then: Trace, now: Trace) -> str | None:
         return _of_results(then.results, now.results)
     if then.kept != now.kept:
         return f"it used its arguments {_numbers(then.kept)} and uses {_numbers(now.kept)}"
+    if (then.callbacks, then.effects) != (now.callbacks, now.effects):
+        return _pair("what it calls back on the host was", *map(_shown, (then.callbacks, now.callbacks)))
     new = sorted(set(now.targets) - set(then.targets))
     return f"it calls {', '.join(new)}" if new else None
 
@@ -57,7 +59,7 @@ def _numbers(kept: tuple[int, ...]) -> str:
     return ", ".join(map(str, kept)) or "none"
 
 
-def _shown(structure: list[Any]) -> str:
+def _shown(structure: Any) -> str:  # noqa: ANN401 - JSON
     return json.dumps(structure, ensure_ascii=False)
 
 

@@ -8,7 +8,9 @@ Payload, as canonical JSON::
                                     [[[str],[int],[str]],[null|str|[str]]]: the names, sizes and kinds of the mesh's
                                     axes, and along which of them each dimension is divided
      "structure":[…],               of the result, see `jcache.traces.structures`
-     "targets":[str]}               of the custom calls in its programs
+     "targets":[str],               of the custom calls in its programs
+     "callbacks":{…},               of its callbacks on the host, if it has any, see `jcache.traces.callbacks`
+     "effects":[str]}               of its effects, if it has any, the names by which JAX has them
 
 A **program** of a trace is its StableHLO, for one way to place and donate its arguments; its parent is the trace.
 Payload: a portable artifact. Key parts: ``trace``, which of the traces that have had its key, by when that was made;
@@ -45,10 +47,13 @@ class Trace(NamedTuple):
     structure: list[Any]  # of the result
     targets: tuple[str, ...]  # of the custom calls in its program
     mesh: Mesh | None = None  # the one that the function itself asks for
+    callbacks: Any = None  # recipes of what it calls back on the host
+    effects: tuple[str, ...] = ()
 
     def payload(self) -> bytes:
         results = [result[:3] if result.place is None else result for result in self.results]
         fields = self._asdict() | {"results": results}
+        fields = {name: value for name, value in fields.items() if value or name not in {"callbacks", "effects"}}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
@@ -62,12 +67,14 @@ class Trace(NamedTuple):
                 structure=read["structure"],
                 targets=tuple(read["targets"]),
                 mesh=None if read.get("mesh") is None else Mesh(*map(tuple, read["mesh"])),
+                callbacks=read.get("callbacks"),
+                effects=tuple(read.get("effects", ())),
             )
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             msg = f"A trace whose payload cannot be read: {error!r}."
             raise DamagedEntry(msg) from error
         sizes = [*trace.kept, *(size for result in trace.results for size in result.shape)]
-        texts = [*trace.targets, *(result.dtype for result in trace.results)]
+        texts = [*trace.targets, *trace.effects, *(result.dtype for result in trace.results)]
         for place in (result.place for result in trace.results if result.place is not None):
             sizes += place.axes.sizes
             texts += [*place.axes.names, *place.axes.kinds, *named(place.spec)]

@@ -86,6 +86,8 @@ class Traced:
             structure=self.structure,
             targets=tuple(sorted(told.targets)),
             mesh=told.mesh,
+            callbacks=told.callbacks,
+            effects=told.effects,
         )
 
     def has_unfit(self, told: Compilation) -> bool:

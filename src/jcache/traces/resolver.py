@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.io import memos
 from jcache.jax_internals import avals, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
+from jcache.jax_internals.effects import named
 from jcache.jax_internals.gc_pause import collector
 from jcache.runtime.warn import warn_once
 from jcache.runtime.worlds.judgement import Check
@@ -36,6 +37,7 @@ from jcache.traces.results import Remade, unflattened
 from jcache.traces.stored_trace import NO_PROGRAM, Kept
 
 if TYPE_CHECKING:
+    from jcache.traces.format import Trace
     from jcache.traces.miss import Traced
 
 OLD_OPTIONS: Final = frozenset({"backend", "device"})
@@ -138,7 +140,8 @@ class Resolver:
             results = avals.abstract(trace.results, wanted.leaves)
             operands = [wanted.leaves[i] for i in trace.kept]
             asking = meshes.constrain_to_mesh(operands, trace.mesh)
-            values = stablehlo.bind_marker(wanted.key, asking, results, replay)
+            made, effects = self._callbacks(looked, trace), named(trace.effects)
+            values = stablehlo.bind_marker(wanted.key, asking, results, replay, made, effects)
             values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
@@ -147,11 +150,11 @@ class Resolver:
         seconds, cpu_seconds = clock.monotonic() - started[0], clock.thread_cpu() - started[1]
         begun = 0.0 if looked.ahead is None else looked.ahead.seconds
         replay(seconds - begun, looked.ahead)
-        made = unflattened(structure, values)
-        if not isinstance(made, Remade):  # the marker is in the program that JAX traces: this one is given up
-            raise CannotReplay(made)
+        remade = unflattened(structure, values)
+        if not isinstance(remade, Remade):  # the marker is in the program that JAX traces: this one is given up
+            raise CannotReplay(remade)
         memos.served(kept.opened.header.key_parts)
-        return (made.value,)
+        return (remade.value,)
 
     def _trace(self, looked: Looked, traced: Traced, arguments: Given) -> Any:
         wanted, shelf, rough = looked.asked, looked.shelf, looked.rough
@@ -166,13 +169,14 @@ class Resolver:
         leaves, wanted = wanted.leaves, wanted._replace(leaves=[], likes=[])
         traced.asked = wanted  # JAX keeps what follows as long as the trace
         place = None if traced.reason is not None else tracing.first_computed(values, leaves)
+        keep = self._keeper(looked, traced)
         told = False
 
         def tell(module: Any = None) -> None:
             nonlocal told
             call = Call(wanted.key, shelf, None if told else traced.build.seconds, rough)
             told = True
-            call.traced, call.compilation = traced, Compilation(module=module)
+            call.traced, call.compilation = traced, Compilation(module, keep=keep)
             pending_call.begin(call, call.compilation)
 
         if place is None:
@@ -181,6 +185,35 @@ class Resolver:
         values[place] = stablehlo.bind_witness(values[place], tell)
         made = unflattened(treedef, values)
         return made.value if isinstance(made, Remade) else result
+
+    def _keeper(self, looked: Looked, traced: Traced) -> Callable[[Sequence[Any]], Any]:
+        """Return what keeps the callbacks of a program; JAX keeps it as long as the trace, but not the function."""
+        ours, drawn, static = weakref.ref(self), traced.build.drawn, self._static(looked)
+
+        def keep(found: Sequence[Any]) -> Any:
+            from jcache.traces import callbacks
+
+            resolver = ours()
+            if resolver is None:
+                raise NotStorable("it calls back to the host")
+            return callbacks.write(found, callbacks.Origin(resolver.function, *static), drawn)
+
+        return keep
+
+    def _static(self, looked: Looked) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the static arguments of a call in their places, None in those of all others."""
+        return self.lookup.statics.replaced(looked.given.args, looked.given.kwargs, lambda *_: None)
+
+    def _callbacks(self, looked: Looked, trace: Trace) -> list[Callable[..., Any]]:
+        """Return what the program of a trace calls back; raise `Unresolved` where that cannot be made."""
+        if trace.callbacks is None:
+            return []
+        import jax
+
+        from jcache.traces import callbacks
+
+        with jax.ensure_compile_time_eval():
+            return callbacks.read(trace.callbacks, callbacks.Origin(self.function, *self._static(looked)))
 
     def _called(self, looked: Looked, arguments: Given) -> tuple[Any, list[Any], Any]:
         """What the function returns, its leaves and their structure; all that flattening reads is recorded."""

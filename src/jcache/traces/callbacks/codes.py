@@ -1,0 +1,99 @@
+"""The code of nested functions, found again in the functions of a module by name and digest."""
+
+# ruff: noqa: ANN401 - modules hold anything
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+from jcache.errors import NotStorable, Unresolved
+from jcache.fingerprint.bytecode import signature
+from jcache.fingerprint.describe import vars_of
+
+_DEEPEST: Final = 6
+
+
+def digest_of(code: CodeType) -> str:
+    """Return the digest of what a code object does, wherever it stands in its file."""
+    return signature(code).hex()[:32]
+
+
+def place_of(function: FunctionType) -> tuple[str, str, str, int]:
+    """Return where the code of a function is found: its module, its name, its digest, and the number among equal ones.
+
+    Raises:
+        NotStorable: it would not be found there.
+    """
+    name, code = str(function.__globals__.get("__name__")), function.__code__
+    module = sys.modules.get(name)
+    digest = digest_of(code)
+    if module is not None and function.__globals__ is vars(module):
+        for number, found in enumerate(_codes(module, code.co_qualname, digest)):
+            if found is code:
+                return name, code.co_qualname, digest, number
+    raise NotStorable(f"the code of `{code.co_qualname}` cannot be found again in `{name}`")
+
+
+def code_at(name: str, qualname: str, digest: str, number: int) -> tuple[CodeType, dict[str, Any]]:
+    """Return the code of a place, and the globals of its module; raise `Unresolved` where it is not there any more."""
+    module = sys.modules.get(name)
+    if not isinstance(module, ModuleType):
+        raise Unresolved(f"`{name}`, which has `{qualname}`, is not imported.")
+    for at, found in enumerate(_codes(module, qualname, digest)):
+        if at == number:
+            return found, vars(module)
+    raise Unresolved(f"`{qualname}` of `{name}` is another one, or gone.")
+
+
+def _codes(module: ModuleType, qualname: str, digest: str) -> Iterator[CodeType]:
+    own = vars(module)
+    top = qualname.partition(".")[0]
+    seen: set[int] = set()
+    for value in [own[top]] if top in own else list(own.values()):
+        for code in _within(value, module.__name__, seen, _DEEPEST):
+            if code.co_qualname == qualname and digest_of(code) == digest:
+                yield code
+
+
+def _within(value: Any, home: str, seen: set[int], depth: int) -> Iterator[CodeType]:
+    """Yield the code objects of a value of a module, nested ones among them."""
+    if id(value) in seen or depth == 0:
+        return
+    seen.add(id(value))
+    if isinstance(value, FunctionType):
+        yield from _nested(value.__code__, seen)
+        below = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)] + list(
+            vars(value).values()
+        )
+    elif isinstance(value, type):
+        below = list(vars(value).values()) if value.__module__ == home else []
+    elif isinstance(value, staticmethod | classmethod | MethodType):
+        below = [value.__func__]
+    elif isinstance(value, property):
+        below = [value.fget, value.fset, value.fdel]
+    elif isinstance(value, functools.partial):
+        below = [value.func]
+    else:
+        below = [] if isinstance(value, ModuleType) else [each for each in vars_of(value).values() if callable(each)]
+    for each in below:
+        yield from _within(each, home, seen, depth - 1)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return callable(cell.cell_contents)
+    except ValueError:
+        return False
+
+
+def _nested(code: CodeType, seen: set[int]) -> Iterator[CodeType]:
+    if id(code) not in seen:
+        seen.add(id(code))
+        yield code
+        for each in code.co_consts:
+            if isinstance(each, CodeType):
+                yield from _nested(each, seen)

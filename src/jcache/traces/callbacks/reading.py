@@ -1,0 +1,195 @@
+"""Callbacks made of their recipes; the grammar is in the package's docstring."""
+
+# ruff: noqa: ANN401 - callbacks are made of anything
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import CellType, FrameType, FunctionType
+from typing import Any, Final
+
+from jcache.errors import DamagedEntry, Unresolved
+from jcache.formats import pytrees
+from jcache.formats.pytrees.classes import find, lookup
+from jcache.jax_internals import avals, treedefs
+from jcache.package import OWN_FILES
+from jcache.traces import structures
+from jcache.traces.callbacks.codes import code_at, digest_of
+from jcache.traces.callbacks.reach import Origin, follow
+
+Json = Any
+
+
+def read(recipes: Json, origin: Origin) -> list[Callable[..., Any]]:
+    """Return the callbacks of a program that a function was traced to.
+
+    Raises:
+        Unresolved: they cannot be made in this program.
+    """
+    return Reader(recipes, origin).callbacks()
+
+
+class Reader:
+    """Makes callbacks of recipes."""
+
+    def __init__(self, recipes: Json, origin: Origin) -> None:
+        self._recipes = recipes
+        self._origin = origin
+        self._made: dict[int, Any] = {}
+        self._unfilled: list[Callable[[], object]] = []
+        self.drawn: set[bytes] = set()  # identifiers that were drawn anew
+
+    def callbacks(self) -> list[Callable[..., Any]]:
+        """Return all callbacks; raise `Unresolved` where one of them cannot be made."""
+        try:
+            found = [self.value(each) for each in self._recipes["callbacks"]]
+            self._fill()
+            if all(map(callable, found)):
+                return found
+            reason = "it is no function"
+        except (Unresolved, DamagedEntry) as error:
+            reason = str(error)
+        except Exception as error:  # noqa: BLE001 - a recipe may say anything
+            reason = f"its recipe cannot be read: {error!r}"
+        raise Unresolved(f"a callback cannot be made again: {reason}")
+
+    def value(self, written: Json) -> Any:
+        """Return what a value of the grammar stands for."""
+        if type(written) is not list:
+            return written
+        tag, *rest = written
+        return _VALUES[tag](self, *rest)
+
+    def made(self, number: int) -> Any:
+        """Return a thing; its content may be filled in later."""
+        if number not in self._made:
+            tag, *rest = self._recipes["made"][number]
+            _THINGS[tag](self, number, *rest)
+        return self._made[number]
+
+    def _keep(self, number: int, value: Any, fill: Callable[[], object] | None = None) -> None:
+        self._made[number] = value
+        if fill is not None:
+            self._unfilled.append(fill)
+
+    def _fill(self) -> None:
+        while self._unfilled:
+            self._unfilled.pop()()
+
+    def _cell(self, number: int, *content: Json) -> None:
+        cell = CellType()
+        self._keep(number, cell, (lambda: setattr(cell, "cell_contents", self.value(content[0]))) if content else None)
+
+    def _list(self, number: int, *items: Json) -> None:
+        made: list[Any] = []
+        self._keep(number, made, lambda: made.extend(map(self.value, items)))
+
+    def _dict(self, number: int, *pairs: Json) -> None:
+        made: dict[Any, Any] = {}
+        self._keep(number, made, lambda: made.update((self.value(key), self.value(value)) for key, value in pairs))
+
+    def _instance(self, number: int, name: str, *pairs: Json) -> None:
+        made: Any = object.__new__(find(name))
+
+        def fill() -> None:
+            for attribute, value in pairs:
+                object.__setattr__(made, attribute, self.value(value))
+
+        self._keep(number, made, fill)
+
+    def _function(self, number: int, module: str, name: str, digest: str, at: int, cells: Json, *beside: Json) -> None:
+        code, namespace = code_at(module, name, digest, at)
+        made: Any = FunctionType(code, namespace, closure=tuple(map(self.value, cells)))
+        self._made[number] = made
+        made.__defaults__, made.__kwdefaults__, attributes = map(self.value, beside)
+        self._fill()
+        vars(made).update(attributes or {})
+
+    def _partial(self, *parts: Json) -> Any:
+        function, args, kwargs = map(self.value, parts)
+        self._fill()
+        return partial(function, *args, **kwargs)
+
+    def _object(self, name: str, digest: str | None) -> Any:
+        found = lookup(name)
+        if treedefs.name_in_module(found) != name:
+            raise Unresolved(f"there is no `{name}` any more")
+        if digest != (digest_of(found.__code__) if isinstance(found, FunctionType) else None):
+            raise Unresolved(f"`{name}` has changed")
+        return found
+
+    def _global(self, name: str, cls: str) -> Any:
+        found = lookup(name)
+        if type(found) is not find(cls):
+            raise Unresolved(f"there is no `{name}` any more")
+        return found
+
+    def _local(self, *place: Json) -> Any:
+        for found, value in locals_of(lambda _: True):
+            if found == list(place):
+                return value
+        raise Unresolved(f"`{place[1]}` is not running")
+
+    def _random(self, length: int) -> bytes:
+        value = os.urandom(length)
+        self.drawn.add(value)
+        return value
+
+    def _type(self, shape: Json, dtype: str, is_weak: bool) -> Any:  # noqa: FBT001
+        return avals.abstract([avals.Result(tuple(shape), dtype, is_weak)], ())[0]
+
+
+def locals_of(is_sought: Callable[[Any], bool]) -> Iterator[tuple[list[Any], Any]]:
+    """Yield the local variables of the functions that are running, and the place of each, from outside to inside."""
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    counts: dict[tuple[str, str], int] = {}
+    for frame in reversed(frames):
+        of = str(frame.f_globals.get("__name__")), frame.f_code.co_qualname
+        counts[of] = counts.get(of, 0) + 1
+        if frame.f_code.co_name != "<module>" and not frame.f_code.co_filename.startswith(OWN_FILES):
+            yield from (([*of, name, counts[of]], each) for name, each in frame.f_locals.items() if is_sought(each))
+
+
+def data_of(text: str) -> Any:
+    """Return the value of some bytes of `formats.pytrees` in base64."""
+    return pytrees.load(memoryview(bytearray(base64.b64decode(text, validate=True))))
+
+
+def _dtype(name: str) -> Any:
+    from jax.numpy import dtype
+
+    return dtype(name)
+
+
+_VALUES: Final[dict[str, Callable[..., Any]]] = {
+    "tuple": lambda reader, *items: tuple(map(reader.value, items)),
+    "partial": Reader._partial,
+    "made": Reader.made,
+    "object": Reader._object,
+    "global": Reader._global,
+    "module": lambda _, name: sys.modules[name],
+    "method": lambda reader, owner, name: getattr(reader.value(owner), name),
+    "reached": lambda reader, *path: follow(list(path), reader._origin),
+    "local": Reader._local,
+    "random": Reader._random,
+    "type": Reader._type,
+    "dtype": lambda _, name: _dtype(name),
+    "structure": lambda _, structure: structures.decode(structure, ()),
+    "data": lambda _, text: data_of(text),
+}
+_THINGS: Final[dict[str, Callable[..., None]]] = {
+    "cell": Reader._cell,
+    "list": Reader._list,
+    "dict": Reader._dict,
+    "copy": lambda reader, number, text: reader._keep(number, data_of(text)),
+    "instance": Reader._instance,
+    "function": Reader._function,
+}
