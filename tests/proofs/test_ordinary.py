@@ -9,22 +9,29 @@ from tests.proofs.ordinary import DATA, programs, started
 
 pytestmark = pytest.mark.jax
 SAMPLE = 15
-MOST_COLD = 6 / 81  # of the programs
+COLD = {  # the others ask for a clock, or the like, and are compared at their second and third start
+    "class_with_run_id": "its key has a random name each time",
+    "class_with_start_time": "time",
+    "elapsed_in_decorator": "time",
+    "process_number_logged": "process",
+    "progress_printed": "time",
+    "time_printed_while_traced": "time",
+    "timer_context": "time",
+}
+MOST_COLD = 7 / 90  # of the programs
 
 
 def test_ordinary_programs_are_warm_at_their_third_start(tmp_path: Path, chance: Random, full: bool) -> None:
-    """Of small programs as users write them at most six in 81 are not served at their third start."""
+    """Small programs as users write them are served at their third start, but for those that are named here."""
     chosen = programs()
     chosen = chosen if full else chance.sample(chosen, SAMPLE)
     cold = [each for each in (started(case, tmp_path) for case in chosen) if not each.is_warm]
-    assert len(cold) <= max(1, round(MOST_COLD * len(chosen))), "\n".join(
-        f"{each.name}: {each.reason}" for each in cold
-    )
+    assert {each.name for each in cold} <= COLD.keys(), "\n".join(f"{each.name}: {each.reason}" for each in cold)
 
 
 @pytest.mark.smoke
 def test_the_programs_are_as_many_as_were_promised() -> None:
     """There are 81 programs at least, of different names, each of which is read."""
     headings = sum(path.read_text().count("\n**") for path in DATA.glob("*.md"))
-    assert headings >= 81
+    assert headings >= 81 and len(COLD) <= MOST_COLD * headings
     assert len({case.name for case in programs()}) == len(programs()) <= headings

@@ -59,8 +59,7 @@ def fingerprint(
     name = name_of(function)
     try:
         call = unfolded(function, args, kwargs)
-        home = getattr(call.function, "__globals__", None) or {}
-        module = str(home.get("__name__", "") or getattr(call.function, "__module__", ""))
+        module = _home(call.function)
         walk = Walk(module, name, for_trace=for_trace, before=before)
         _walk(call, walk, depends_on)
         while not walk.is_done():
@@ -81,6 +80,16 @@ def fingerprint(
         raise GraphKeyError(
             f"`{name}` has no key, for looking at it raised {type(error).__name__}: {error}."
         ) from error
+
+
+def home_of(function: Any) -> str:
+    """Return the module of a callable, whose name is in no fingerprint: code is the same wherever it stands."""
+    return _home(unfolded(function, (), {}).function)
+
+
+def _home(function: Any) -> str:
+    namespace = getattr(function, "__globals__", None) or {}
+    return str(namespace.get("__name__", "") or getattr(function, "__module__", ""))
 
 
 def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:

@@ -41,6 +41,7 @@ class Traced:
         self.is_compared = kept is not None and why is None  # whether the call was traced in order to compare it
         self.reason: str | None = None  # why its trace must not be stored, None if it may
         self.is_refused = False  # whether it must not be by any process that traces it
+        self.callbacks: Any = None  # recipes of what its program calls back on the host
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []
 
@@ -80,6 +81,8 @@ class Traced:
         return {**self.build.found, **self.asked.parts}
 
     def trace(self, told: Compilation) -> Trace:
+        """Return the trace whose program has been compiled."""
+        self.callbacks = told.callbacks
         return Trace(
             kept=told.kept,
             results=tuple(self.results),

@@ -44,6 +44,8 @@ class TraceKeeping:
             return reason
         if traced.header is None:
             reason = self._settle(traced, told)
+        elif told.callbacks != traced.callbacks:  # as JAX lowers it for other devices
+            return "it calls back to the host otherwise than before"
         if reason is None and traced.header is not None and not _is_there(traced, told):
             executable, more = told.executable_key, {"text": told.text, "recipe": told.recipe}
             reason = self._put_program(

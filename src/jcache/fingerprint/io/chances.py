@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.chance import is_shared_random
 from jcache.fingerprint.io import open_blocks
-from jcache.fingerprint.io.attribution import Reader, is_installed, reader
+from jcache.fingerprint.io.attribution import Reader, is_installed, package_of, reader
 from jcache.patching import Patch
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _ASKED: Final = {
     "random": ("_urandom",),  # which numpy draws its seeds from, too
 }
 _BYTES: Final = "os.urandom"
+_TELLING: Final = frozenset({"loguru", "rich", "structlog", "tqdm"})  # which show the time, and return none
 _SHARED: Final = ("random", "numpy.random")  # modules with functions that draw from a generator of the process
 
 Replace = Callable[[Callable[..., None]], Callable[[Callable[..., Any]], Callable[..., Any]]]
@@ -65,6 +66,8 @@ def identifiers() -> Patch:
 def _note(name: str) -> Callable[..., None]:
     def note(blocks: list[Reads], frame: FrameType, *_arguments: Any, **_named: Any) -> None:
         is_identifier = name == _BYTES and is_installed(frame)  # as equinox makes one for each call of its jit
+        if package_of(frame) in _TELLING:
+            return
         if not is_identifier and reader(frame, blocks[-1].frame) is Reader.PROGRAM:
             for block in blocks:
                 block.chance.add(f"`{name}`")

@@ -11,7 +11,7 @@ is made of. All recipes of a program are one JSON object::
           | ["made", number]                                              the thing of this number
           | ["object", "module:name", digest | null]                      a class, or a function and its code's digest
           | ["global", "module:name", class]                              an instance of a class of the same module
-          | ["module", name]
+          | ["member", class, name] | ["module", name]
           | ["method", value, name]                                       of the object
           | ["reached", step…]                                            what the traced function reaches, itself
           | ["local", module, function, variable, number]                 of a function that is running
@@ -23,8 +23,9 @@ is made of. All recipes of a program are one JSON object::
           | ["function", module, name, digest, number, [value…], defaults, defaults by name, attributes]
 
 A function is found by its name; a nested one is made of code that stands in the code of its module, see `codes`, and of
-its closure. An object that the program can change is used itself, where the traced function reaches it by a name (see
-`reach`). What nobody else refers to is copied; all else is a reason not to store the trace. Reading imports nothing.
+its closure. The traced function's own module has no name in a recipe, since the same function may stand in several. An
+object that the program can change is used itself, where the traced function reaches it by a name (see `reach`). What
+nobody else refers to is copied; all else is a reason not to store the trace. Reading imports nothing.
 """
 
 from jcache.traces.callbacks.reach import Origin

@@ -2,7 +2,7 @@
 
 A path is a list of steps. The first is ``["function"]``, ``["argument", number]``, ``["argument", name]`` or
 ``["global", module, name]``; the others are ``["cell", name]``, ``["closure", name]``, ``["default", number]``,
-``["default", name]``, ``["attribute", name]`` and ``["item", key]``.
+``["default", name]``, ``["attribute", name]`` and ``["item", key]``. The function's own module has an empty name.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache.errors import Unresolved
 from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint.call import home_of
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.encoding import SCALARS
@@ -34,6 +35,11 @@ class Origin(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
+    @property
+    def home(self) -> str:
+        """The function's own module: another one may have the same function, and the same key."""
+        return home_of(self.function)
+
 
 class Reach:
     """The paths to all objects that a function reaches, the shortest to each."""
@@ -41,6 +47,7 @@ class Reach:
     def __init__(self, origin: Origin) -> None:
         self._paths: dict[int, Path] = {}
         self._alive: list[Any] = []
+        self._home = origin.home
         self._waiting: deque[tuple[Any, Path]] = deque([(origin.function, [["function"]])])
         self._waiting.extend((each, [["argument", number]]) for number, each in enumerate(origin.args))
         self._waiting.extend((each, [["argument", name]]) for name, each in origin.kwargs.items())
@@ -54,7 +61,10 @@ class Reach:
             self._paths[id(found)] = path
             self._alive.append(found)
             for step, child in _below(found):
-                self._waiting.append((child, [step] if step[0] == "global" else [*path, step]))
+                if step[0] == "global":
+                    self._waiting.append((child, [["global", "" if step[1] == self._home else step[1], step[2]]]))
+                else:
+                    self._waiting.append((child, [*path, step]))
         return self._paths.get(id(value))
 
 
@@ -63,7 +73,7 @@ def follow(path: Path, origin: Origin) -> Any:
     try:
         (first, *names), *rest = path
         if first == "global":
-            value = vars(sys.modules[names[0]])[names[1]]
+            value = vars(sys.modules[names[0] or origin.home])[names[1]]
         elif first == "argument":
             value = origin.args[names[0]] if type(names[0]) is int else origin.kwargs[names[0]]
         else:

@@ -39,6 +39,7 @@ class Reader:
     def __init__(self, recipes: Json, origin: Origin) -> None:
         self._recipes = recipes
         self._origin = origin
+        self._home = origin.home
         self._made: dict[int, Any] = {}
         self._unfilled: list[Callable[[], object]] = []
         self.drawn: set[bytes] = set()  # identifiers that were drawn anew
@@ -93,7 +94,7 @@ class Reader:
         self._keep(number, made, lambda: made.update((self.value(key), self.value(value)) for key, value in pairs))
 
     def _instance(self, number: int, name: str, *pairs: Json) -> None:
-        made: Any = object.__new__(find(name))
+        made: Any = object.__new__(find(self._whole(name)))
 
         def fill() -> None:
             for attribute, value in pairs:
@@ -102,12 +103,19 @@ class Reader:
         self._keep(number, made, fill)
 
     def _function(self, number: int, module: str, name: str, digest: str, at: int, cells: Json, *beside: Json) -> None:
-        code, namespace = code_at(module, name, digest, at)
+        code, namespace = code_at(module or self._home, name, digest, at)
         made: Any = FunctionType(code, namespace, closure=tuple(map(self.value, cells)))
         self._made[number] = made
         made.__defaults__, made.__kwdefaults__, attributes = map(self.value, beside)
         self._fill()
         vars(made).update(attributes or {})
+
+    def _whole(self, name: str) -> str:
+        """Return a name with its module, which is not written where it is the function's own."""
+        return f"{self._home}{name}" if name.startswith(":") else name
+
+    def _member(self, cls: str, name: str) -> Any:
+        return find(self._whole(cls))[name]  # type: ignore[index]
 
     def _partial(self, *parts: Json) -> Any:
         function, args, kwargs = map(self.value, parts)
@@ -115,6 +123,7 @@ class Reader:
         return partial(function, *args, **kwargs)
 
     def _object(self, name: str, digest: str | None) -> Any:
+        name = self._whole(name)
         found = lookup(name)
         if treedefs.name_in_module(found) != name:
             raise Unresolved(f"there is no `{name}` any more")
@@ -123,8 +132,8 @@ class Reader:
         return found
 
     def _global(self, name: str, cls: str) -> Any:
-        found = lookup(name)
-        if type(found) is not find(cls):
+        found = lookup(self._whole(name))
+        if type(found) is not find(self._whole(cls)):
             raise Unresolved(f"there is no `{name}` any more")
         return found
 
@@ -175,6 +184,7 @@ _VALUES: Final[dict[str, Callable[..., Any]]] = {
     "made": Reader.made,
     "object": Reader._object,
     "global": Reader._global,
+    "member": Reader._member,
     "module": lambda _, name: sys.modules[name],
     "method": lambda reader, owner, name: getattr(reader.value(owner), name),
     "reached": lambda reader, *path: follow(list(path), reader._origin),

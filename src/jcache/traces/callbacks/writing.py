@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import enum
 import math
 import sys
 from collections.abc import Collection, Sequence
@@ -64,6 +65,7 @@ class Writer:
 
     def __init__(self, origin: Origin, drawn: Collection[bytes], *, are_copies: bool = False) -> None:
         self._reach = Reach(origin)
+        self._home = origin.home
         self._drawn = drawn
         self._are_copies = are_copies
         self._things: list[Json] = []
@@ -120,14 +122,23 @@ class Writer:
         name = treedefs.name_in_module(value)
         with suppress(Unresolved):
             if name is not None and lookup(name) is value:
-                return ["object", name, digest_of(value.__code__) if isinstance(value, FunctionType) else None]
+                return [
+                    "object",
+                    self._short(name),
+                    digest_of(value.__code__) if isinstance(value, FunctionType) else None,
+                ]
         return None
 
     def _global(self, value: Any) -> Json:
         """Return how an instance is written that the module of its class has under one name; None for others."""
         module = type(value).__module__
         names = [name for name, each in list(vars(sys.modules.get(module, object)).items()) if each is value]
-        return ["global", f"{module}:{names[0]}", name_of(type(value))] if len(names) == 1 else None
+        texts = f"{module}:{names[0]}" if names else "", name_of(type(value))
+        return ["global", *map(self._short, texts)] if len(names) == 1 else None
+
+    def _short(self, name: str) -> str:
+        """Return a name without its module where that is the function's own."""
+        return name.removeprefix(self._home) if name.startswith(f"{self._home}:") else name
 
     def _plain(self, value: Any) -> Json:
         """Return how a value is written that cannot change; None for anything else."""
@@ -147,13 +158,16 @@ class Writer:
             return ["type", list(told.shape), told.dtype, told.is_weak]
         if kind.__module__.partition(".")[0] == "numpy" and isinstance(getattr(value, "str", None), str):
             return ["dtype", value.name]
+        if isinstance(value, enum.Enum) and type(value).__members__.get(str(value._name_)) is value:
+            return ["member", self._short(name_of(kind)), value._name_]
         if kind in _CHANGING or dataclasses.is_dataclass(value) or hasattr(value, "flags"):
             return None
         return self._data("data", value)
 
     def _data(self, tag: str, value: Any) -> Json:
         with suppress(NotStorable):
-            return [tag, base64.b64encode(b"".join(pytrees.dump(value).pieces)).decode()]
+            data = b"".join(pytrees.dump(value).pieces)
+            return None if f'"{self._home}:'.encode() in data else [tag, base64.b64encode(data).decode()]
         return None
 
     def _bytes(self, value: bytes) -> Json:
@@ -185,7 +199,8 @@ class Writer:
     def _function(self, function: FunctionType) -> Json:
         cells = list(map(self._cell, function.__closure__ or ()))
         beside = function.__defaults__, function.__kwdefaults__, vars(function) or None
-        return ["function", *place_of(function), cells, *map(self._value, beside)]
+        module, *place = place_of(function)
+        return ["function", "" if module == self._home else module, *place, cells, *map(self._value, beside)]
 
     def _cell(self, cell: CellType) -> Json:
         if id(cell) in self._numbers:
@@ -215,7 +230,7 @@ class Writer:
         held = treedefs.state_of(value) | {
             each: at for each, at in slots.items() if each not in {"__dict__", "__weakref__"}
         }
-        return ["instance", name, *([each, self._value(at)] for each, at in sorted(held.items()))]
+        return ["instance", self._short(name), *([each, self._value(at)] for each, at in sorted(held.items()))]
 
 
 def _is_frozen(value: Any) -> bool:
