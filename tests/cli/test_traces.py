@@ -127,7 +127,8 @@ jcache.enable(sys.argv[1])
 numbers = iter([1])
 @jcache.jit
 def noisy(x):
-    jax.debug.print("{}", x)
+    rest = iter([1])
+    jax.debug.callback(lambda x: next(rest), x)
     return x + 1
 @jcache.jit
 def keyless(x):
@@ -152,7 +153,8 @@ def test_what_is_not_served_is_told_in_the_program(jcache: Jcache, tmp_path: Pat
     assert done.code == 0, done.err
     told = Result(0, done.out.splitlines()[-1], "").json
     assert counts({"traces": told}) == (0, 1, 1, 2)
-    assert told["reasons"]["not_stored"] == {"noisy: it calls back to the host": 1}
+    ((reason, count),) = told["reasons"]["not_stored"].items()
+    assert count == 1 and reason.startswith("noisy: it calls back to the host, and it holds a list_iterator")
     keyless, inside = told["reasons"]["bypassed"]
     assert keyless.startswith("keyless: ") and "iterator" in keyless
     assert inside.startswith("inner: it is called inside")

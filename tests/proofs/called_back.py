@@ -72,6 +72,8 @@ FORMS: Final = (
     "x = x + jax.pure_callback(returning(CALLED, {{0.0||1.0}}), jax.ShapeDtypeStruct((), jnp.float32), x)",
     "x = x + io_callback(returning(CALLED, {{0.0||1.0}}), jax.ShapeDtypeStruct((), jnp.float32), x)",
     "jax.debug.print('{{one||two}} {x}', x=x)\njax.debug.callback(CALLED, x)",
+    "jax.debug.callback(CALLED, x, ordered=True)",
+    "x = x + io_callback(returning(CALLED, {{0.0||1.0}}), jax.ShapeDtypeStruct((), jnp.float32), x, ordered=True)",
 )
 PLACES: Final = (
     "BODY",

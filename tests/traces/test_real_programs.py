@@ -43,12 +43,11 @@ def test_a_second_process_does_not_trace(tmp_path: Path, name: str) -> None:
     assert warm["digest"] == cold["digest"]
 
 
-def test_what_calls_back_to_the_host_is_traced_as_ever(tmp_path: Path) -> None:
-    """Then `explain` says so, also in a process that has not called it; and a later process records nothing."""
+def test_what_calls_back_to_the_host_is_served(tmp_path: Path) -> None:
+    """The runtime checks of Equinox are made again in the process that is served."""
     cold, warm = (run(tmp_path / "root", "checked") for _ in range(2))
-    assert [said["traced"] for said in (cold, warm)] == [1, 1]
+    assert [said["traced"] for said in (cold, warm)] == [1, 0], warm["explanation"]
     assert cold["digest"] == warm["digest"]
-    assert "it calls back to the host" in cold["explanation"] and cold["explanation"] == warm["explanation"]
 
 
 def test_variables_that_libraries_read_while_they_are_imported_count(tmp_path: Path) -> None:
@@ -57,5 +56,5 @@ def test_variables_that_libraries_read_while_they_are_imported_count(tmp_path: P
     assert run(root, "checked", **NO_CALLBACKS)["traced"] == 1
     assert run(root, "checked", **NO_CALLBACKS)["traced"] == 0
     raising = run(root, "checked", EQX_ON_ERROR="raise")
-    assert raising["traced"] == 1 and "it calls back to the host" in raising["explanation"]
+    assert raising["traced"] == 1
     assert run(root, "checked", **NO_CALLBACKS)["traced"] == 0

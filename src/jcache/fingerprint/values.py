@@ -236,7 +236,8 @@ def _file(encoder: Encoder, value: Any) -> bytes:
         return several(b"file", [encoder.encode((value.getvalue(), value.tell()))])
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         if value.readable() and value.seekable():
-            with open(value.name, "rb") as file:
+            is_number = type(value.name) is int  # of a file without a name, which is to stay open
+            with open(f"/dev/fd/{value.name}" if is_number else value.name, "rb") as file:
                 digest = sha256(file.read())
             return several(b"file", [tagged(b"content", digest), encoder.encode(value.tell())])
     return _by_type(encoder, value)

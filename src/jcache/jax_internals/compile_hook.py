@@ -31,7 +31,6 @@ _COMPILE_PARAMETERS: Final = ("backend", "computation", "devices", "compile_opti
 _GET_PARAMETERS: Final = ("cache_key", "compile_options", "backend")
 _EVENTS: Final = "/jax/compilation_cache/"
 _NOT_REPLAYED: Final = {
-    "ordered_effects": "it has ordered effects",
     "keepalive": "it holds on to Python objects",
     "mut": "it changes references",
 }
@@ -120,7 +119,7 @@ def _record_compilations(original: Callable[..., Any]) -> Callable[..., Any]:
                 expected.mesh = meshes.mesh_of(given.get("intermediate_shardings") or ())
                 reasons = [text for name, text in _NOT_REPLAYED.items() if given.get(name)]
                 expected.reason = reasons[0] if reasons else lowering.own_rule(given["hlo"]) or _own_mesh(given)
-                expected.reason = expected.reason or _hoisted() or _other_inputs(expected.kept, given["hlo"])
+                expected.reason = expected.reason or _hoisted() or _other_inputs(expected.kept, given)
                 expected.reason = expected.reason or _calls_back(expected, given)
         return original(*args, **kwargs)
 
@@ -129,9 +128,9 @@ def _record_compilations(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _calls_back(expected: Compilation, given: Mapping[str, Any]) -> str | None:
     """Keep what a program calls back on the host, before it runs; return why that cannot be."""
-    called, found = given.get("host_callbacks"), given.get("unordered_effects") or ()
+    called = given.get("host_callbacks")
     try:
-        expected.effects = effects.names_of(found)
+        expected.effects = effects.names_of([*(given.get("unordered_effects") or ()), *_ordered(given)])
         if called and (expected.keep is None or version() < CALLBACKS_NUMBERED):
             return "it calls back to the host"
         if called and expected.keep is not None:
@@ -167,8 +166,13 @@ def _hoisted() -> str | None:
     return None
 
 
-def _other_inputs(kept: Sequence[int], module: Any) -> str | None:
-    same = stablehlo.inputs_of(module) == len(kept)
+def _ordered(given: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the ordered effects of a program, for each of which it takes and returns a token."""
+    return given.get("ordered_effects") or ()
+
+
+def _other_inputs(kept: Sequence[int], given: Mapping[str, Any]) -> str | None:
+    same = stablehlo.inputs_of(given["hlo"]) == len(kept) + len(_ordered(given))
     return None if same else "its program takes more or fewer arguments than JAX says that it keeps"
 
 

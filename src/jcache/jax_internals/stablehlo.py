@@ -9,6 +9,7 @@ importing this module costs nothing.
 import hashlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -106,6 +107,8 @@ def _lower(
         _replays[trace] = replay
     for each in callbacks:
         ctx.module_context.add_host_callback(each)
+    if marked and ctx.tokens_in is not None:
+        ctx.set_tokens_out(ctx.tokens_in)
     ir, to_type = _ir(), vars(mlir)["aval_to_ir_type"]
     first = (ctx.module_context,) if next(iter(inspect.signature(to_type).parameters)) == "ctx" else ()
     types = [to_type(*first, aval) for aval in ctx.avals_out]
@@ -155,8 +158,18 @@ def unknown_target(targets: frozenset[str], *, calls_back: bool = False) -> str 
     """
     from jax._src.export import _export
 
-    unknown = targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE
+    unknown = targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE - _registered_by_jaxlib()
     return min((each for each in unknown if not (calls_back and _CALLBACK.fullmatch(each))), default=None)
+
+
+def _registered_by_jaxlib() -> set[str]:
+    """Return the targets that jaxlib registers whenever JAX is imported: a trace is of one version of it."""
+    found: set[str] = set()
+    for name, module in list(sys.modules.items()):
+        registrations = getattr(module, "registrations", None) if name.startswith("jaxlib.") else None
+        listed = registrations().values() if callable(registrations) else ()
+        found.update(target[0] for each in listed if type(each) is list for target in each)
+    return found
 
 
 def call_back(targets: Iterable[str]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,10 +83,29 @@ def _changes_paths(blocks: list[Reads], frame: FrameType, event: str, path: str,
     for block in blocks:
         if not block.strict and event in _LISTS:
             block.add_directory(path)
+            if event == "os.scandir" and package_of(frame) not in sys.stdlib_module_names:
+                _sizes(block, path)
+        elif not block.strict and event == "subprocess.Popen":
+            _given(block, *others)
         elif not block.strict and event == "os.mkdir":
             block.made(path)
         elif not block.strict and event in _MOVES:
             block.moved(path, os.fsdecode(others[0]))
+
+
+def _sizes(block: Reads, directory: str) -> None:
+    """Note what there is of each file in a directory: what an entry of ``os.scandir`` tells of it is not heard."""
+    for name in sorted(os.listdir(directory)):
+        block.add_look(os.path.join(directory, name), Look.STATUS)
+
+
+def _given(block: Reads, arguments: Any, directory: Any, _environ: Any) -> None:
+    """Note the files that a process is given by name: it reads them, perhaps."""
+    listed = arguments if isinstance(arguments, list | tuple) else [arguments]
+    for each in listed:
+        path = os.path.join(os.fsdecode(directory or ""), os.fsdecode(each)) if isinstance(each, str | bytes) else ""
+        if "\0" not in path and os.path.isfile(path):
+            block.add_file(path, Reader.PROGRAM)
 
 
 def deed(blocks: list[Reads], frame: FrameType, what: str) -> None:

@@ -15,6 +15,7 @@ import sys
 import threading
 from weakref import WeakKeyDictionary
 
+from ... import patching
 from ...jax_internals import path_keys
 from . import static_values
 from .lowered import LoweredFunction
@@ -120,7 +121,8 @@ def hook(module: "Any") -> None:
 def hide_from_tracebacks() -> None:
     """Have JAX leave this module's frames out of tracebacks, as it does with its own."""
     traceback_util: Any = sys.modules["jax._src.traceback_util"]
-    traceback_util.register_exclusion(__file__)
+    for path in (__file__, patching.__file__):
+        traceback_util.register_exclusion(path)
 
 
 def on_message(text: str, arguments: "tuple[Any, ...]") -> None:

@@ -45,7 +45,8 @@ def write(callbacks: Sequence[Any], origin: Origin, drawn: Collection[bytes]) ->
     try:
         written = Writer(origin, drawn).write(callbacks)
         reader = Reader(written, origin)
-        again = Writer(origin, {*drawn, *reader.drawn}, are_copies=True).write(reader.callbacks())
+        made = reader.callbacks()
+        again = Writer(origin, {*drawn, *reader.drawn}, are_copies=True).write(made)
     except (NotStorable, Unresolved) as error:
         raise NotStorable(f"it calls back to the host, and {str(error).rstrip('.')}") from error
     except Exception as error:

@@ -1,0 +1,146 @@
+"""The recipes of callbacks: what is used itself, what is copied, and what is refused."""
+
+import dataclasses
+import enum
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jcache.errors import NotStorable
+from jcache.traces.callbacks import Origin, read, write
+
+KEPT: list[Any] = []
+ROWS: list[Any] = []
+
+
+class Color(enum.Enum):
+    """A member of it is found by its name."""
+
+    RED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """An instance that cannot change."""
+
+    name: str
+    more: tuple[Any, ...]
+
+
+def traced() -> Any:
+    """Stand for a function that is traced; it reaches ROWS."""
+    return ROWS
+
+
+ORIGIN = Origin(traced, (), {})
+
+
+def again(*callbacks: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """Return what is made of the recipes of callbacks."""
+    return read(write(callbacks, ORIGIN, ()), ORIGIN)
+
+
+def make(value: Any) -> Callable[[], Any]:
+    """Return a nested function that holds a value."""
+
+    def call() -> Any:
+        return value
+
+    return call
+
+
+VALUES = [
+    None, True, 2**63, 2**80, 0.5, float("inf"), "a", "\ud800", b"bytes", (1, ("a",)), 1j, range(3), Color.RED,
+    Pair("a", (1, Color.RED)), int, len, traced, sys, frozenset({1}), functools.partial(make, 1).func,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_what_cannot_change_is_made_again(value: Any) -> None:
+    """Equal, and of the same type."""
+    (call,) = again(make(value))
+    assert call() == value and type(call()) is type(value)
+
+
+def test_what_nobody_else_refers_to_is_copied() -> None:
+    """Two callbacks that share a list share its copy."""
+
+    def shared() -> tuple[Callable[..., Any], Callable[..., Any]]:
+        rows: list[Any] = [{"a": [1]}, {2}]
+        return (lambda value: rows.append(value)), (lambda: rows)
+
+    add, rows = again(*shared())
+    add(3)
+    assert rows() == [{"a": [1]}, {2}, 3]
+
+
+def test_what_the_function_reaches_is_used_itself() -> None:
+    """A method of it as well, and what is within a container of the callback's own."""
+    append, nested = again(ROWS.append, make([ROWS]))
+    append(1)
+    assert ROWS.pop() == 1 and nested()[0] is ROWS
+
+
+def test_functions_are_as_they_were() -> None:
+    """Defaults, attributes, recursion, keyword arguments and partial ones."""
+
+    def made() -> Callable[..., Any]:
+        def down(value: int, step: int = 2, *, last: str = "end") -> Any:
+            return last if value < 0 else down(value - step)
+
+        down.told = {"more": 1}  # type: ignore[attr-defined]
+        return functools.partial(down, last="stop")
+
+    (function,) = again(made())
+    inner: Any = function
+    assert function(-1) == "stop" and function(3) == "end" and inner.func.told == {"more": 1}
+
+
+def held_elsewhere() -> Callable[[], Any]:
+    """Return a callback whose list somebody else has, too."""
+    rows: list[int] = []
+    KEPT.append(rows)
+    return lambda: rows
+
+
+def variable_elsewhere() -> Callable[[], Any]:
+    """Return a callback whose variable another function may set."""
+    count = 0
+
+    def other() -> int:
+        nonlocal count
+        count += 1
+        return count
+
+    KEPT.append(other)
+    return lambda: count
+
+
+@pytest.mark.parametrize(
+    ("callback", "reason"),
+    [
+        (held_elsewhere(), "a list of it is used elsewhere"),
+        (variable_elsewhere(), "a variable of it is used elsewhere"),
+        (make(iter([1])), "it holds a list_iterator"),
+        (make(threading.Lock()), "it holds a _thread"),
+        (make(ValueError("x")), "it holds a ValueError"),
+        (eval("lambda: 1", {"__name__": "no.such.module"}), "cannot be found again"),
+    ],
+)
+def test_what_a_later_process_would_not_find_is_refused(callback: Callable[..., Any], reason: str) -> None:
+    """With the reason, whatever it is."""
+    with pytest.raises(NotStorable, match="it calls back to the host, and") as refused:
+        write([callback], ORIGIN, ())
+    assert reason in str(refused.value)
+
+
+def test_identifiers_that_were_drawn_at_random_are_drawn_anew() -> None:
+    """And those that a running function has are that function's."""
+    drawn, mine = b"0123456789abcdef", b"".join([b"mi", b"ne"])
+    recipes = write([make((drawn, mine))], ORIGIN, {drawn})
+    ((anew, same),) = [call() for call in read(recipes, ORIGIN)]
+    assert anew != drawn and len(anew) == len(drawn) and same is mine
