@@ -1,4 +1,4 @@
-"""A fit: a graph, a function whose trace is stored, and one that calls back to the host, which is left to `jax.jit`."""
+"""A fit: a graph, and two functions whose traces are stored, one of which calls back to the host."""
 
 import jax
 import jax.numpy as jnp

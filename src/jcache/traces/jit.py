@@ -200,8 +200,9 @@ def jit(
     or another part of the program is new, the first start traces the function and compares. It uses the root that
     `jcache.enable` has put in use, and calls that itself if the program has not.
 
-    Programs with host callbacks, effects or lowering rules of their own, of several processes, or under a mesh that is
-    in effect are traced as ever; so are functions that depend on what has no fingerprint. `Jitted.explain` tells why.
+    Programs with lowering rules of their own, of several processes, or under a mesh that is in effect are traced as
+    ever; so are functions that depend on what has no fingerprint, and those that call back to the host what a later
+    process would not find or make again. `Jitted.explain` tells why.
 
     Args:
         function: which; left out where it is used as a decorator with arguments.

@@ -33,6 +33,13 @@ class Call:
     note: str = ""  # which executable it was expected to need
     cpu_seconds: float = 0.0  # of looking the trace up
 
+    @property
+    def has_called_back(self) -> bool:
+        """Whether it is served, and its program has run as far as to call functions on the host, perhaps."""
+        if self.kept is None or self.replay is None or self.kept.trace.callbacks is None:
+            return False
+        return bool(self.replay.loaded or self.replay.compiled)
+
     def keep(self) -> str | None:
         """Stores what was traced, or tells that it was served; returns why not."""
         if self.traced is not None and self.compilation is not None:

@@ -253,6 +253,9 @@ class Resolver:
 
         collector.go_on()
         call = pending_call.mine()
+        if call is not None and call.has_called_back:  # as the program does under `jax.jit`
+            self.settle()
+            return False
         pending_call.begin(None)
         if call is not None and (call.compilation or call.replay):
             self.forget()  # what JAX has lowered but not compiled, it compiles later without telling

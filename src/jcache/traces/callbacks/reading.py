@@ -19,6 +19,7 @@ from jcache.jax_internals import avals, treedefs
 from jcache.package import OWN_FILES
 from jcache.traces import structures
 from jcache.traces.callbacks.codes import code_at, digest_of
+from jcache.traces.callbacks.frames import with_directories
 from jcache.traces.callbacks.reach import Origin, follow
 
 Json = Any
@@ -191,6 +192,7 @@ _VALUES: Final[dict[str, Callable[..., Any]]] = {
     "local": Reader._local,
     "random": Reader._random,
     "type": Reader._type,
+    "frames": lambda _, text: with_directories(text),
     "dtype": lambda _, name: _dtype(name),
     "structure": lambda _, structure: structures.decode(structure, ()),
     "data": lambda _, text: data_of(text),

@@ -22,6 +22,7 @@ from jcache.formats.pytrees.grammar import is_text
 from jcache.jax_internals import avals, treedefs
 from jcache.traces import structures
 from jcache.traces.callbacks.codes import digest_of, place_of
+from jcache.traces.callbacks.frames import has_frames, without_directories
 from jcache.traces.callbacks.reach import Origin, Reach
 from jcache.traces.callbacks.reading import Reader, locals_of
 
@@ -99,7 +100,7 @@ class Writer:
         if value is None or type(value) is bool:
             return value
         if type(value) is str and is_text(value):
-            return value
+            return ["frames", without_directories(value)] if has_frames(value) else value
         if (type(value) is int and value.bit_length() <= 64) or (type(value) is float and math.isfinite(value)):
             return value
         if id(value) in self._numbers:

@@ -22,6 +22,7 @@ which the reader has too. Their nodes are counted from 0 through all of them, pa
               | {"object": "module:name"}         a class, a function, or what has taken over a function's name
               | {"sentinel": ["module:name", class]}   an instance without state, such as equinox's `MISSING`
               | {"like": [number, position…]}     what this node of the likes has beside its children, or a part of it
+              | {"structure": structure}          a treedef, which has no likes
               | {"data": base64}                  anything else that `jcache.formats.pytrees` stores
 
 A position counts the items of a list or tuple, or the values of a dict in the order of its keys, which are str.

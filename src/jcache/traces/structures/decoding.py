@@ -129,6 +129,7 @@ _READ: Final[dict[str, tuple[type, Callable[[_Reader, Any, int], Any]]]] = {
     "sentinel": (list, _Reader._sentinel),
     "like": (list, _Reader._part),
     "data": (str, _Reader._data),
+    "structure": (list, lambda _, value, __: decode(value, ())),
 }
 
 

@@ -111,6 +111,8 @@ class _Known:
         if type(aux) is list or type(aux) is tuple:
             parts = [self.written(part, at and [*at, index]) for index, part in enumerate(aux)]
             return parts if type(aux) is list else {"tuple": parts}
+        if type(aux).__name__ == "PyTreeDef":
+            return {"structure": _encoded(aux, ())}
         written = self._dict(aux, at) if type(aux) is dict else _by_name(aux)
         return written or _data(aux) or self._like(aux, at)
 
