@@ -724,3 +724,28 @@ def test_threads_that_trace_one_call_together_are_told_so(tmp_path: Path) -> Non
     """The first stores it; of the others no reason is told that is not so."""
     reasons = set(run(TOGETHER, tmp_path / "root").value)
     assert reasons <= {"nothing of this name was there", "another thread or process has stored it meanwhile"}, reasons
+
+
+OPTIONS = """
+import json, sys
+import jax, jax.numpy as jnp
+from jax.sharding import SingleDeviceSharding
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+
+def f(x, unused):
+    return x * 2
+
+here = SingleDeviceSharding(jax.devices()[0])
+several = [{}, {"keep_unused": True}, {"out_shardings": here}, {"donate_argnums": 0}, {"in_shardings": here},
+           {"keep_unused": True, "donate_argnums": 0}]
+results = [jcache.jit(f, **options)(jnp.ones(3), jnp.ones(4)).tolist() for options in several]
+print(json.dumps([results, [call.outcome for call in jcache.stats().traces.calls]]))
+"""
+
+
+def test_a_function_that_is_jitted_with_several_options_is_stored_for_each(tmp_path: Path) -> None:
+    """Unused arguments that are kept, shardings and donation, one after the other in one process."""
+    cold, warm = (run(OPTIONS, tmp_path / "root").value for _ in range(2))
+    assert cold[0] == warm[0] == [[2.0] * 3] * 6
+    assert cold[1] == ["stored"] * 6 and warm[1] == ["hit"] * 6

@@ -54,12 +54,19 @@ class Statics:
 
     Args:
         function: whose.
+        keeps_unused: whether an executable takes all arguments, also those that it does not need.
         numbers, names: as `jax.jit` takes them; of one alone the other is found in the signature.
     """
 
     def __init__(
-        self, function: Callable[..., Any], numbers: int | Sequence[int] | None, names: str | Collection[str] | None
+        self,
+        function: Callable[..., Any],
+        numbers: int | Sequence[int] | None,
+        names: str | Collection[str] | None,
+        *,
+        keeps_unused: bool = False,
     ) -> None:
+        self.keeps_unused = keeps_unused
         self._numbers = {numbers} if isinstance(numbers, int) else set(numbers or ())
         self._names = {names} if isinstance(names, str) else set(names or ())
         self._parameters = _parameters(function)
@@ -110,6 +117,7 @@ def asked(
     base = fingerprint(function, *keyed, for_trace=True, depends_on=depends_on)
     changed = partial(changed_meanwhile, base, function, *keyed)
     around = {f"option {name}": text for name, text in tracing.settings().items()} | tracing.setup()
+    around |= {"keep_unused": "True"} if statics.keeps_unused else {}
     whole = [_VERSION, base.hash, *(f"{label!r}\n{text}" for label, text in (*taken.exact, *sorted(around.items())))]
     digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()
     parts = Frozen(sorted((dict(base.parts) | taken.words | around).items()))

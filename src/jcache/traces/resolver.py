@@ -65,9 +65,8 @@ class Resolver:
         self.function = function
         self.options = options
         self.depends_on = depends_on
-        self.lookup = CallLookup(
-            function, Statics(function, *map(options.get, _STATIC)), check, depends_on, counts=counts
-        )
+        statics = Statics(function, *map(options.get, _STATIC), keeps_unused=bool(options.get("keep_unused")))
+        self.lookup = CallLookup(function, statics, check, depends_on, counts=counts)
         self._unserved: dict[str, str] = {}
         self.forget()
 
