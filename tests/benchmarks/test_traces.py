@@ -22,7 +22,6 @@ from tests.benchmarks.measure import compare
 from tests.helpers.jax_programs import environment
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
-NO_CALLBACKS = {"EQX_ON_ERROR": "nan"}
 UNTIL_KNOWN = 5  # processes, after which a call that is not worth it is not looked up any more
 CALLS = 20_000
 TRACING_DOMINATES = 1 / 2.5
@@ -35,7 +34,7 @@ def first_result(script: str, tmp_path: Path, *arguments: str) -> Run:
 
     def run(whose: str) -> Any:
         command = [sys.executable, str(PROGRAMS / script), whose, str(tmp_path / whose), *arguments]
-        env = environment(NO_CALLBACKS)
+        env = environment()
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=True)
         return json.loads(done.stdout.splitlines()[-1])

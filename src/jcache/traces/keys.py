@@ -26,7 +26,7 @@ from jcache.layout import storable
 from jcache.traces.arguments import Given
 from jcache.traces.structures import Structure, aval_key
 
-_VERSION: Final = "trace 3"
+_VERSION: Final = "trace 4"
 """Of the rules by which traces are made. Where a rule was found to be too weak the next one gets the next number, so
 that nothing is served that was stored by it."""
 OTHER_LEAVES: Final = (

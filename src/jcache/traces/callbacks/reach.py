@@ -26,6 +26,7 @@ from jcache.fingerprint.encoding import SCALARS
 Path = list[list[Any]]
 _MOST: Final = 50_000
 _DEEPEST: Final = 12
+_MOST_ITEMS: Final = 10_000
 
 
 class Origin(NamedTuple):
@@ -105,6 +106,8 @@ def _below(value: Any) -> Iterator[tuple[list[Any], Any]]:
     """Yield what an object holds, and the step to each."""
     if isinstance(value, FunctionType):
         yield from _of_function(value)
+    elif type(value) in {list, tuple, dict} and len(value) > _MOST_ITEMS:
+        return
     elif type(value) in {list, tuple}:
         yield from ((["item", at], each) for at, each in enumerate(value))
     elif type(value) is dict:
