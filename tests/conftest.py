@@ -100,8 +100,12 @@ def default_places() -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def own_world(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_world(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What modules other tests of this process have imported and changed is no part of a test's world."""
+    scratch = str(tmp_path_factory.getbasetemp())
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(scratch):
+            del sys.modules[name]
     world = sys.modules.get("jcache.runtime.worlds.world")
     if world is not None:
         monkeypatch.setattr(world, "_sources", vars(world)["Sources"]())

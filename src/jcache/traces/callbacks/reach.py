@@ -106,12 +106,9 @@ def _below(value: Any) -> Iterator[tuple[list[Any], Any]]:
     """Yield what an object holds, and the step to each."""
     if isinstance(value, FunctionType):
         yield from _of_function(value)
-    elif type(value) in {list, tuple, dict} and len(value) > _MOST_ITEMS:
-        return
-    elif type(value) in {list, tuple}:
-        yield from ((["item", at], each) for at, each in enumerate(value))
-    elif type(value) is dict:
-        yield from ((["item", key], each) for key, each in list(value.items()) if type(key) in {str, int})
+    elif type(value) in {list, tuple, dict}:
+        held = list(value.items() if type(value) is dict else enumerate(value)) if len(value) <= _MOST_ITEMS else []
+        yield from ((["item", key], each) for key, each in held if type(key) in {str, int})
     elif isinstance(value, MethodType):
         yield ["attribute", "__self__"], value.__self__
         yield ["attribute", "__func__"], value.__func__
