@@ -81,14 +81,16 @@ class CallLookup:
                 key = wanted.key
                 if not tracing.are_inputs(wanted.leaves):
                     raise NotStorable(OTHER_LEAVES)
-                if (reason := Verdicts(shelf.store.root).refusal(key)) is not None:
-                    raise NotStorable(reason)
+                refused = Verdicts(shelf.store.root).refusal(key)
+                if refused is not None and not (shelf.shared or shelf.store.has(key)):
+                    raise NotStorable(refused)
                 world = shelf.world(wanted, self._count(shelf, key))
                 judged = shelf.judge(wanted, world, self._check)
                 found = None if judged.refused else shelf.look(wanted, judged)
                 if isinstance(found, Kept) and self._check is not Check.NEVER:
                     judged = judged if judged.is_of(found.opened.header) else Judgement(new=judged.new)
-                if (reason := judged.refused) is None:
+                reason = judged.refused or (None if isinstance(found, Kept) else refused)
+                if reason is None:
                     return Looked(wanted, shelf, world, judged, found, rough, ahead, program)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
