@@ -40,7 +40,6 @@ class Build:
             imported during the build, and the dependencies of the graphs that were loaded.
         reason: why the result must not be stored; None if it may be stored.
         is_passing: whether `reason` says nothing about the same build in another process.
-        drawn: the identifiers that libraries drew at random during the build.
         chance: what the build asked for that is another thing in each process.
     """
 
@@ -54,7 +53,6 @@ class Build:
         self.reason: str | None = None
         self.is_passing = False
         self.chance: frozenset[str] = frozenset()
-        self.drawn: frozenset[bytes] = frozenset()
 
     def run(self, call: Callable[[], T]) -> T:
         """Call the function that builds, and record its dependencies; its exceptions propagate."""
@@ -70,7 +68,7 @@ class Build:
             _thread_builds.stack.pop()
             _all_builds.remove(self)
         self.found.update({**read.parts, **world.imported(loaded, digests_of(self.root))})
-        self.chance, self.drawn = frozenset(read.chance), frozenset(read.drawn)
+        self.chance = frozenset(read.chance)
         self.is_passing = read.is_passing
         self.reason = None if read.reason is None else f"it {read.reason}."
         return value

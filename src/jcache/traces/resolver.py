@@ -168,7 +168,7 @@ class Resolver:
         leaves, wanted = wanted.leaves, wanted._replace(leaves=[], likes=[])
         traced.asked = wanted  # JAX keeps what follows as long as the trace
         place = None if traced.reason is not None else tracing.first_computed(values, leaves)
-        keep = self._keeper(looked, traced)
+        keep = self._keeper(looked)
         told = False
 
         def tell(module: Any = None) -> None:
@@ -185,9 +185,9 @@ class Resolver:
         made = unflattened(treedef, values)
         return made.value if isinstance(made, Remade) else result
 
-    def _keeper(self, looked: Looked, traced: Traced) -> Callable[[Sequence[Any]], Any]:
+    def _keeper(self, looked: Looked) -> Callable[[Sequence[Any]], Any]:
         """Return what keeps the callbacks of a program; JAX keeps it as long as the trace, but not the function."""
-        ours, drawn, static = weakref.ref(self), traced.build.drawn, self._static(looked)
+        ours, static = weakref.ref(self), self._static(looked)
 
         def keep(found: Sequence[Any]) -> Any:
             from jcache.traces import callbacks
@@ -195,7 +195,7 @@ class Resolver:
             resolver = ours()
             if resolver is None:
                 raise NotStorable("it calls back to the host")
-            return callbacks.write(found, callbacks.Origin(resolver.function, *static), drawn)
+            return callbacks.write(found, callbacks.Origin(resolver.function, *static))
 
         return keep
 

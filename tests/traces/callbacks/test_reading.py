@@ -34,7 +34,7 @@ ORIGIN = Origin(traced, (), {})
 
 def recipes() -> Any:
     """Return recipes of all kinds, as JSON has them."""
-    written = write([make([{"a": b"x"}, {1}, ROWS, len, int], "n"), ROWS.append, make(1j, "m")], ORIGIN, ())
+    written = write([make([{"a": b"x"}, {1}, ROWS, len, int], "n"), ROWS.append, make(1j, "m")], ORIGIN)
     return json.loads(json.dumps(written))
 
 

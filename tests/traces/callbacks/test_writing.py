@@ -41,7 +41,7 @@ ORIGIN = Origin(traced, (), {})
 
 def again(*callbacks: Callable[..., Any]) -> list[Callable[..., Any]]:
     """Return what is made of the recipes of callbacks."""
-    return read(write(callbacks, ORIGIN, ()), ORIGIN)
+    return read(write(callbacks, ORIGIN), ORIGIN)
 
 
 def make(value: Any) -> Callable[[], Any]:
@@ -134,13 +134,15 @@ def variable_elsewhere() -> Callable[[], Any]:
 def test_what_a_later_process_would_not_find_is_refused(callback: Callable[..., Any], reason: str) -> None:
     """With the reason, whatever it is."""
     with pytest.raises(NotStorable, match="it calls back to the host, and") as refused:
-        write([callback], ORIGIN, ())
+        write([callback], ORIGIN)
     assert reason in str(refused.value)
 
 
-def test_identifiers_that_were_drawn_at_random_are_drawn_anew() -> None:
-    """And those that a running function has are that function's."""
-    drawn, mine = b"0123456789abcdef", b"".join([b"mi", b"ne"])
-    recipes = write([make((drawn, mine))], ORIGIN, {drawn})
-    ((anew, same),) = [call() for call in read(recipes, ORIGIN)]
-    assert anew != drawn and len(anew) == len(drawn) and same is mine
+def test_identifiers_between_frames_are_of_running_calls_or_drawn_anew() -> None:
+    """As equinox draws one for each call of its jit; other bytes are as they are."""
+    mine, gone = b"".join([b"mi", b"ne"]), [b"0123456789abcdef"]
+    frame = '  File "program.py", line 1, in call'
+    ((drawn, same, text),) = [call() for call in again(make([gone.pop(), mine, frame]))]
+    assert drawn != b"0123456789abcdef" and len(drawn) == 16 and same is mine and text == frame
+    ((kept,),) = [call() for call in again(make([b"0123456789abcdef"]))]
+    assert kept == b"0123456789abcdef"

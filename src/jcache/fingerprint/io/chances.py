@@ -8,14 +8,12 @@ is. Code that holds such a function under another name is found by `jcache.finge
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.chance import is_shared_random
-from jcache.fingerprint.io import open_blocks
 from jcache.fingerprint.io.attribution import Reader, is_installed, package_of, reader
 from jcache.patching import Patch
 
@@ -46,21 +44,6 @@ def patches(heard_by: Replace) -> Iterator[Patch]:
         for name, value in list(vars(module).items()) if module is not None else ():
             if is_shared_random(value):
                 yield Patch(module, name, heard_by(_note(f"{home}.{name}")))
-
-
-def identifiers() -> Patch:
-    """Return the replacement of `os.urandom` that notes the identifiers which libraries draw."""
-
-    def replace(original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(size: int) -> Any:
-            drawn = original(size)
-            if (blocks := open_blocks.of_this_thread()) and is_installed(sys._getframe(1)):
-                blocks[-1].drawn.add(drawn)
-            return drawn
-
-        return call
-
-    return Patch(os, "urandom", replace)
 
 
 def _note(name: str) -> Callable[..., None]:

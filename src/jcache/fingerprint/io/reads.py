@@ -36,7 +36,6 @@ class Reads:
         self.is_passing = False  # whether that says nothing about the same code in another process
         self.frame: FrameType | None = None  # that has begun the block
         self.chance: set[str] = set()  # what was asked for that is another thing in each process
-        self.drawn: set[bytes] = set()  # what libraries drew at random for identifiers
         self._place: str | None = None  # the working directory at the beginning
         self._texts: dict[str, str] = {}
         self._files = 0

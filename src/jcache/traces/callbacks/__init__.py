@@ -16,7 +16,7 @@ is made of. All recipes of a program are one JSON object::
           | ["reached", step…]                                            what the traced function reaches, itself
           | ["local", module, function, variable, number]                 of a function that is running
           | ["frames", str]                                               the text of frames, see `frames`
-          | ["random", length]                                            bytes that a library drew for an identifier
+          | ["random", length]                                            the identifier of a call that has ended
           | ["type", shape, dtype, weak] | ["dtype", name] | ["structure", structure]
           | ["data", base64]                                              anything else that `formats.pytrees` stores
     thing = ["cell"] | ["cell", value] | ["list", value…] | ["dict", [value, value]…] | ["copy", base64]

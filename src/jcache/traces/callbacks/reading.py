@@ -43,7 +43,6 @@ class Reader:
         self._home = origin.home
         self._made: dict[int, Any] = {}
         self._unfilled: list[Callable[[], object]] = []
-        self.drawn: set[bytes] = set()  # identifiers that were drawn anew
 
     def callbacks(self) -> list[Callable[..., Any]]:
         """Return all callbacks; raise `Unresolved` where one of them cannot be made."""
@@ -144,11 +143,6 @@ class Reader:
                 return value
         raise Unresolved(f"`{place[1]}` is not running")
 
-    def _random(self, length: int) -> bytes:
-        value = os.urandom(length)
-        self.drawn.add(value)
-        return value
-
     def _type(self, shape: Json, dtype: str, is_weak: bool) -> Any:  # noqa: FBT001
         return avals.abstract([avals.Result(tuple(shape), dtype, is_weak)], ())[0]
 
@@ -190,7 +184,7 @@ _VALUES: Final[dict[str, Callable[..., Any]]] = {
     "method": lambda reader, owner, name: getattr(reader.value(owner), name),
     "reached": lambda reader, *path: follow(list(path), reader._origin),
     "local": Reader._local,
-    "random": Reader._random,
+    "random": lambda _, length: os.urandom(length),
     "type": Reader._type,
     "frames": lambda _, text: with_directories(text),
     "dtype": lambda _, name: _dtype(name),

@@ -9,7 +9,7 @@ import dataclasses
 import enum
 import math
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
@@ -28,26 +28,22 @@ from jcache.traces.callbacks.reading import Reader, locals_of
 
 Json = Any
 _CHANGING: Final = (list, dict, set, bytearray)
-_VALUES: Final = frozenset({"jax._src.core:ShapeDtypeStruct", "jax._src.api:ShapeDtypeStruct"})
 _ANOTHER: Final = "it would be made again as another one"
 
 
-def write(callbacks: Sequence[Any], origin: Origin, drawn: Collection[bytes]) -> Json:
+def write(callbacks: Sequence[Any], origin: Origin) -> Json:
     """Return the recipes of the callbacks of a program that a function was traced to.
 
     Args:
         callbacks: the functions, as JAX gives them to the executable.
         origin: the traced function.
-        drawn: the identifiers that libraries drew at random while it was traced.
 
     Raises:
         NotStorable: a callback holds something that a later process would not find or make again.
     """
     try:
-        written = Writer(origin, drawn).write(callbacks)
-        reader = Reader(written, origin)
-        made = reader.callbacks()
-        again = Writer(origin, {*drawn, *reader.drawn}, are_copies=True).write(made)
+        written = Writer(origin).write(callbacks)
+        again = Writer(origin, are_copies=True).write(Reader(written, origin).callbacks())
     except (NotStorable, Unresolved) as error:
         raise NotStorable(f"it calls back to the host, and {str(error).rstrip('.')}") from error
     except Exception as error:
@@ -61,14 +57,13 @@ class Writer:
     """Writes the recipes of the callbacks of one program.
 
     Args:
-        origin, drawn: as `write` has them.
+        origin: as `write` has it.
         are_copies: whether these were made of recipes, so that nothing else refers to what they hold.
     """
 
-    def __init__(self, origin: Origin, drawn: Collection[bytes], *, are_copies: bool = False) -> None:
+    def __init__(self, origin: Origin, *, are_copies: bool = False) -> None:
         self._reach = Reach(origin)
         self._home = origin.home
-        self._drawn = drawn
         self._are_copies = are_copies
         self._things: list[Json] = []
         self._numbers: dict[int, int] = {}
@@ -147,8 +142,6 @@ class Writer:
         kind = type(value)
         if kind is tuple:
             return ["tuple", *map(self._value, value)]
-        if kind is bytes:
-            return self._bytes(value)
         if kind is partial:
             return ["partial", *map(self._value, (value.func, value.args, value.keywords))]
         if kind is MethodType or (kind is BuiltinFunctionType and not isinstance(value.__self__, ModuleType)):
@@ -172,12 +165,10 @@ class Writer:
             return None if f'"{self._home}:'.encode() in data else [tag, base64.b64encode(data).decode()]
         return None
 
-    def _bytes(self, value: bytes) -> Json:
-        if value in self._drawn:
-            return ["random", len(value)]
-        for place, _ in locals_of(lambda each: each is value):
-            return ["local", *place]
-        return self._data("data", value)
+    def _list(self, value: list[Any]) -> Json:
+        """Return how a list is written; bytes between texts of frames are identifiers of calls, as equinox has them."""
+        frames = any(type(each) is str and has_frames(each) for each in value)
+        return ["list", *(_call(each) if frames and type(each) is bytes else self._value(each) for each in value)]
 
     def _thing(self, value: Any) -> Json:
         number = self._numbers[id(value)] = len(self._things)
@@ -187,7 +178,7 @@ class Writer:
         if kind is FunctionType:
             thing = self._function(value)
         elif kind is list:
-            thing = ["list", *map(self._value, value)]
+            thing = self._list(value)
         elif kind is dict:
             thing = ["dict", *([self._value(key), self._value(each)] for key, each in value.items())]
         else:
@@ -235,7 +226,14 @@ class Writer:
         return ["instance", self._short(name), *([each, self._value(at)] for each, at in sorted(held.items()))]
 
 
+def _call(identifier: bytes) -> Json:
+    """Return how the identifier of a call is written: of one that is running, or of one that will never be again."""
+    for place, _ in locals_of(lambda each: each is identifier):
+        return ["local", *place]
+    return ["random", len(identifier)]
+
+
 def _is_frozen(value: Any) -> bool:
     """Return whether an instance cannot change."""
     parameters: Any = getattr(type(value), "__dataclass_params__", None)
-    return name_of(type(value)) in _VALUES or (parameters is not None and bool(parameters.frozen))
+    return type(value).__name__ == "ShapeDtypeStruct" or (parameters is not None and bool(parameters.frozen))
