@@ -1,11 +1,13 @@
 """The recipes of callbacks: what is used itself, what is copied, and what is refused."""
 
+import collections
 import dataclasses
 import enum
 import functools
 import sys
 import threading
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import pytest
@@ -128,6 +130,9 @@ def variable_elsewhere() -> Callable[[], Any]:
         (make(iter([1])), "it holds a list_iterator"),
         (make(threading.Lock()), "it holds a _thread"),
         (make(ValueError("x")), "it holds a ValueError"),
+        (make(collections.OrderedDict(a=[1])), "it holds a collections:OrderedDict"),
+        (make(collections.deque([1])), "it holds a collections:deque"),
+        (make(MethodType(make, 1)), "it holds a method that its object does not have as `make`"),
         (eval("lambda: 1", {"__name__": "no.such.module"}), "cannot be found again"),
     ],
 )

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import enum
 import math
 import sys
@@ -27,7 +26,8 @@ from jcache.traces.callbacks.reach import Origin, Reach
 from jcache.traces.callbacks.reading import Reader, locals_of
 
 Json = Any
-_CHANGING: Final = (list, dict, set, bytearray)
+_COPIED: Final = (set, bytearray)  # what holds nothing that changes
+_CONSTANTS: Final = (int, float, complex, str, bytes, frozenset, range, slice)
 _ANOTHER: Final = "it would be made again as another one"
 
 
@@ -145,7 +145,7 @@ class Writer:
         if kind is partial:
             return ["partial", *map(self._value, (value.func, value.args, value.keywords))]
         if kind is MethodType or (kind is BuiltinFunctionType and not isinstance(value.__self__, ModuleType)):
-            return ["method", self._value(value.__self__), value.__name__]
+            return self._method(value)
         if kind.__name__ == "PyTreeDef":
             return ["structure", structures.encode(value, ())]
         if kind.__name__ == "ShapedArray":
@@ -155,9 +155,12 @@ class Writer:
             return ["dtype", value.name]
         if isinstance(value, enum.Enum) and type(value).__members__.get(str(value._name_)) is value:
             return ["member", self._short(name_of(kind)), value._name_]
-        if kind in _CHANGING or dataclasses.is_dataclass(value) or hasattr(value, "flags"):
-            return None
-        return self._data("data", value)
+        return self._data("data", value) if _is_constant(value) else None
+
+    def _method(self, value: Any) -> Json:
+        if getattr(value.__self__, value.__name__, None) != value:
+            raise NotStorable(f"it holds a method that its object does not have as `{value.__name__}`")
+        return ["method", self._value(value.__self__), value.__name__]
 
     def _data(self, tag: str, value: Any) -> Json:
         with suppress(NotStorable):
@@ -182,7 +185,7 @@ class Writer:
         elif kind is dict:
             thing = ["dict", *([self._value(key), self._value(each)] for key, each in value.items())]
         else:
-            thing = self._data("copy", value) if kind in _CHANGING or hasattr(value, "flags") else None
+            thing = self._data("copy", value) if kind in _COPIED or hasattr(value, "strides") else None
             thing = thing or self._instance(value)
         if kind is not FunctionType and not _is_frozen(value):
             self._private.append(value)
@@ -231,6 +234,16 @@ def _call(identifier: bytes) -> Json:
     for place, _ in locals_of(lambda each: each is identifier):
         return ["local", *place]
     return ["random", len(identifier)]
+
+
+def _is_constant(value: Any) -> bool:
+    """Return whether a value cannot change, nor anything in it."""
+    numpy, jax = sys.modules.get("numpy"), sys.modules.get("jax")
+    if type(value) in _CONSTANTS or isinstance(value, enum.Enum):
+        return True
+    if numpy is not None and isinstance(value, numpy.generic):
+        return True
+    return jax is not None and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
 
 
 def _is_frozen(value: Any) -> bool:
