@@ -61,7 +61,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_what_cannot_change_is_made_again(value: Any) -> None:
     """Equal, and of the same type."""
     (call,) = again(make(value))
