@@ -82,6 +82,8 @@ def _compiled(key: str) -> Answer:
     if not belongs_to(program.header, trace.header):
         raise _Elsewhere("its trace has given way to another")
     kept = Kept(shelf.store, trace, Trace.of(trace.payload))
+    if kept.trace.callbacks is not None:
+        raise _Elsewhere("it calls back to the host, so it is compiled where it is called")
     parts, known = program.header.key_parts, trace.header.key_parts
     _check(known)
     options = {label.removeprefix(_OPTION): text for label, text in known.items() if label.startswith(_OPTION)}
