@@ -8,7 +8,7 @@ import pytest
 from tests.proofs.changes import DATA, Case, cases, runnable, tried
 
 pytestmark = pytest.mark.jax
-SAMPLE = 30
+SAMPLE = 15
 
 
 def test_no_change_is_served_stale(tmp_path: Path, chance: Random, full: bool) -> None:

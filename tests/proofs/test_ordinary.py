@@ -8,7 +8,7 @@ import pytest
 from tests.proofs.ordinary import DATA, programs, started
 
 pytestmark = pytest.mark.jax
-SAMPLE = 15
+SAMPLE = 8
 COLD = {  # the others ask for a clock, or the like, and are compared at their second and third start
     "class_with_run_id": "its key has a random name each time",
     "class_with_start_time": "time",
