@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -95,15 +96,18 @@ def _changes_paths(blocks: list[Reads], frame: FrameType, event: str, path: str,
 
 def _sizes(block: Reads, directory: str) -> None:
     """Note what there is of each file in a directory: what an entry of ``os.scandir`` tells of it is not heard."""
-    for name in sorted(os.listdir(directory)):
-        block.add_look(os.path.join(directory, name), Look.STATUS)
+    with suppress(OSError):  # which the program meets itself
+        for name in sorted(os.listdir(directory)):
+            block.add_look(os.path.join(directory, name), Look.STATUS)
 
 
 def _given(block: Reads, arguments: Any, directory: Any, _environ: Any) -> None:
     """Note the files that a process is given by name: it reads them, perhaps."""
     listed = arguments if isinstance(arguments, list | tuple) else [arguments]
     for each in listed:
-        path = os.path.join(os.fsdecode(directory or ""), os.fsdecode(each)) if isinstance(each, str | bytes) else ""
+        if not isinstance(each, str | bytes | os.PathLike):
+            continue
+        path = os.path.join(os.fsdecode(directory or ""), os.fsdecode(each))
         if "\0" not in path and os.path.isfile(path):
             block.add_file(path, Reader.PROGRAM)
 
