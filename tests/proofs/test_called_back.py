@@ -9,18 +9,17 @@ from tests.proofs.called_back import CALLED, Told, program, run
 
 pytestmark = pytest.mark.jax
 BATCH = 20
-MAY_BE_REFUSED = "calls back to the host"
 
 
 @pytest.mark.parametrize("check", ["first", "never"])
 def test_each_callback_is_the_one_that_tracing_would_give(
     tmp_path: Path, chance: random.Random, full: bool, check: str
 ) -> None:
-    """Its values, and the objects that it changes, are those of the program: cold, warm, changed and changed again.
+    """What it is called with, and the objects that it changes, are those of the program: cold, warm and changed.
 
-    Nine programs in ten are served when they start again; of the others one reason says that a callback cannot be kept.
+    Each program is served when it starts again.
     """
-    wrong, refused, count = [], [], 0
+    wrong, refused = [], []
     for number in range(50 if full else 1):
         programs = [program(chance, f"case_{at}") for at in range(BATCH)]
         place = tmp_path / str(number)
@@ -33,9 +32,8 @@ def test_each_callback_is_the_one_that_tracing_would_give(
                 wrong += [f"{given.answer} in place of {right[each.name].answer}{text}" for given in told
                           if given.answer != right[each.name].answer]  # fmt: skip
                 refused += [f"{told[1].unserved}{text}"] if told[1].unserved else []
-            count += len(programs)
     assert not wrong, "\n\n".join(wrong)
-    assert len(refused) <= count / 10 and all(MAY_BE_REFUSED in each for each in refused), "\n\n".join(refused)
+    assert not refused, "\n\n".join(refused)
 
 
 @pytest.mark.smoke
