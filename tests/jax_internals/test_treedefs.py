@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from jcache.jax_internals.treedefs import is_sentinel, name_in_module, parts_of, state_of
+from jcache.errors import Unresolved
+from jcache.jax_internals.treedefs import findable_name, is_sentinel, name_in_module, object_named, parts_of, state_of
 from tests.helpers.jax_programs import run
 
 
@@ -59,6 +60,16 @@ def test_the_parts_of_a_dict_have_one_order() -> None:
     assert parts_of({"b": 1, "a": 2}) == parts_of({"a": 2, "b": 1}) == [2, 1]
     assert parts_of((3, 1)) == parts_of([3, 1]) == [3, 1]
     assert parts_of({1: 2}) is parts_of({1, 2}) is parts_of("ab") is None
+
+
+def test_what_has_a_name_in_its_module_is_found_by_it() -> None:
+    """Classes and functions are; a nested function and a name that is gone are not."""
+    for value in (Path, parts_of, len):
+        name = findable_name(value)
+        assert name is not None and object_named(name) is value
+    assert findable_name(lambda: None) is None and findable_name([]) is None
+    with pytest.raises(Unresolved, match="no function or class"):
+        object_named("pathlib:gone")
 
 
 REGISTERED = """

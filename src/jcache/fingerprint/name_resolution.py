@@ -123,7 +123,7 @@ def is_made_of_users(value: Any, depth: int = 4) -> bool:
     if isinstance(value, types.FunctionType):
         if of_function(value) == origins.USER:
             return True
-        cells = [_content(cell) for cell in value.__closure__ or ()]
+        cells = [content_of(cell) for cell in value.__closure__ or ()]
         inner = [*cells, *(value.__defaults__ or ()), getattr(value, "__wrapped__", None)]
         return any(is_made_of_users(each, depth - 1) for each in inner if callable(each))
     if isinstance(value, type):
@@ -139,7 +139,8 @@ def is_made_of_users(value: Any, depth: int = 4) -> bool:
     )
 
 
-def _content(cell: types.CellType) -> Any:
+def content_of(cell: types.CellType) -> Any:
+    """Return what a variable of a closure holds; None where it has no value."""
     try:
         return cell.cell_contents
     except ValueError:

@@ -113,12 +113,17 @@ def _binding(callbacks: Sequence[Any]) -> Iterator[None]:
         _bound.callbacks, _bound.has_own_key = before
 
 
+def _is_tested(callbacks: Sequence[Any], platform: str) -> bool:
+    """Return whether callbacks can be bound to executables of a platform."""
+    return platform in _TESTED_PLATFORMS and all(map(callable, callbacks))
+
+
 @contextmanager
 def loading(callbacks: Sequence[Any], platform: str) -> Iterator[bool]:
     """Bind callbacks to an executable that is loaded within the block; yields whether one may be loaded there."""
     if not callbacks or version() >= CALLBACKS_CACHED_BY_JAX:
         yield True
-    elif _patches and platform in _TESTED_PLATFORMS and all(map(callable, callbacks)):
+    elif _patches and _is_tested(callbacks, platform):
         with _binding(callbacks):
             _bound.has_own_key = True
             yield True
@@ -136,8 +141,7 @@ def _with_callbacks_known(original: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        sound = backend.platform in _TESTED_PLATFORMS and all(callable(callback) for callback in host_callbacks)
-        with _binding(host_callbacks if sound else ()):
+        with _binding(host_callbacks if _is_tested(host_callbacks, backend.platform) else ()):
             return original(backend, computation, devices, compile_options, host_callbacks, *args, **kwargs)
 
     return compile_or_get_cached

@@ -131,10 +131,11 @@ def _calls_back(expected: Compilation, given: Mapping[str, Any]) -> str | None:
     called = given.get("host_callbacks")
     try:
         expected.effects = effects.names_of([*(given.get("unordered_effects") or ()), *_ordered(given)])
-        if called and (expected.keep is None or version() < CALLBACKS_NUMBERED):
+        if not called:
+            return None
+        if expected.keep is None or version() < CALLBACKS_NUMBERED:
             return "it calls back to the host"
-        if called and expected.keep is not None:
-            expected.callbacks = expected.keep(called)
+        expected.callbacks = expected.keep(called)
     except NotStorable as error:
         return str(error)
     return None

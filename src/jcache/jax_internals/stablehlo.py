@@ -49,7 +49,7 @@ def bind_marker(
         callbacks: what the program calls back on the host.
         effects: its effects.
     """
-    more: dict[str, Any] = {"callbacks": tuple(callbacks), "marked": frozenset(effects)}
+    more: dict[str, Any] = {"callbacks": tuple(callbacks), "program_effects": frozenset(effects)}
     bound: list[Any] = marker().bind(*operands, trace=trace, results=tuple(results), replay=replay, **more)
     return bound
 
@@ -68,7 +68,7 @@ def marker() -> Any:
     primitive: Any = Primitive(_MARKER)
     primitive.multiple_results = True
     primitive.def_effectful_abstract_eval(
-        lambda *_, trace, results, replay, callbacks, marked: (list(results), set(marked))
+        lambda *_, trace, results, replay, callbacks, program_effects: (list(results), set(program_effects))
     )
     mlir.register_lowering(primitive, _lower)
     return primitive
@@ -98,7 +98,13 @@ def _witness() -> Any:
 
 
 def _lower(
-    ctx: Any, *operands: Any, trace: str, results: Any, replay: Callable[[], Any] | None, callbacks: Any, marked: Any
+    ctx: Any,
+    *operands: Any,
+    trace: str,
+    results: Any,
+    replay: Callable[[], Any] | None,
+    callbacks: Any,
+    program_effects: Any,
 ) -> Any:
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import dialects
@@ -107,7 +113,7 @@ def _lower(
         _replays[trace] = replay
     for each in callbacks:
         ctx.module_context.add_host_callback(each)
-    if marked and ctx.tokens_in is not None:
+    if program_effects and ctx.tokens_in is not None:
         ctx.set_tokens_out(ctx.tokens_in)
     ir, to_type = _ir(), vars(mlir)["aval_to_ir_type"]
     first = (ctx.module_context,) if next(iter(inspect.signature(to_type).parameters)) == "ctx" else ()
@@ -158,8 +164,10 @@ def unknown_target(targets: frozenset[str], *, calls_back: bool = False) -> str 
     """
     from jax._src.export import _export
 
-    unknown = targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE - _registered_by_jaxlib()
-    return min((each for each in unknown if not (calls_back and _CALLBACK.fullmatch(each))), default=None)
+    unknown = targets - _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE
+    if calls_back:
+        unknown = frozenset(each for each in unknown if not _CALLBACK.fullmatch(each))
+    return min(unknown - _registered_by_jaxlib(), default=None) if unknown else None
 
 
 def _registered_by_jaxlib() -> set[str]:

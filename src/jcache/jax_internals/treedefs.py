@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from operator import methodcaller
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
-from jcache.errors import NotStorable
+from jcache.errors import NotStorable, Unresolved
 from jcache.fingerprint import digest_of
-from jcache.formats.pytrees.classes import slots_of
+from jcache.formats.pytrees.classes import lookup, slots_of
 from jcache.jax_internals.registry import registry
 
 Json = Any
@@ -46,6 +47,22 @@ def name_in_module(value: Any) -> str | None:
         held = state_of(value)
         names = held.get("__module__"), held.get("__qualname__")
     return ":".join(names) if all(type(name) is str for name in names) else None
+
+
+def findable_name(value: Any) -> str | None:
+    """Return the name by which `object_named` finds a class, a function, or what has taken over a function's name."""
+    name = name_in_module(value)
+    with suppress(Unresolved):
+        return name if name is not None and lookup(name) is value else None
+    return None
+
+
+def object_named(name: str) -> Any:
+    """Return what has a name in a module that is imported; raise `Unresolved` if it has another one, or is gone."""
+    found = lookup(name)
+    if name_in_module(found) != name:
+        raise Unresolved(f"There is no function or class `{name}` any more.")
+    return found
 
 
 def is_sentinel(value: object) -> bool:

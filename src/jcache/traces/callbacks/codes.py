@@ -13,6 +13,7 @@ from typing import Any, Final
 from jcache.errors import NotStorable, Unresolved
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.describe import vars_of
+from jcache.fingerprint.name_resolution import content_of
 
 _DEEPEST: Final = 6
 
@@ -66,9 +67,7 @@ def _within(value: Any, home: str, seen: set[int], depth: int) -> Iterator[CodeT
     seen.add(id(value))
     if isinstance(value, FunctionType):
         yield from _nested(value.__code__, seen)
-        below = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)] + list(
-            vars(value).values()
-        )
+        below = [*filter(callable, map(content_of, value.__closure__ or ())), *vars(value).values()]
     elif isinstance(value, type):
         below = list(vars(value).values()) if value.__module__ == home else []
     elif isinstance(value, staticmethod | classmethod | MethodType):
@@ -81,13 +80,6 @@ def _within(value: Any, home: str, seen: set[int], depth: int) -> Iterator[CodeT
         below = [] if isinstance(value, ModuleType) else [each for each in vars_of(value).values() if callable(each)]
     for each in below:
         yield from _within(each, home, seen, depth - 1)
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        return callable(cell.cell_contents)
-    except ValueError:
-        return False
 
 
 def _nested(code: CodeType, seen: set[int]) -> Iterator[CodeType]:

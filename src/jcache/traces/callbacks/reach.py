@@ -127,10 +127,7 @@ def _below(value: Any) -> Iterator[tuple[list[Any], Any]]:
 def _of_function(function: FunctionType) -> Iterator[tuple[list[Any], Any]]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield ["cell", name], cell
-        try:
-            yield ["closure", name], cell.cell_contents
-        except ValueError:
-            continue
+        yield ["closure", name], name_resolution.content_of(cell)
     yield from ((["default", at], each) for at, each in enumerate(function.__defaults__ or ()))
     yield from ((["default", name], each) for name, each in (function.__kwdefaults__ or {}).items())
     yield from ((["attribute", name], each) for name, each in list(vars(function).items()))

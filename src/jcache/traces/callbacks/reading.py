@@ -123,10 +123,7 @@ class Reader:
         return partial(function, *args, **kwargs)
 
     def _object(self, name: str, digest: str | None) -> Any:
-        name = self._whole(name)
-        found = lookup(name)
-        if treedefs.name_in_module(found) != name:
-            raise Unresolved(f"there is no `{name}` any more")
+        found = treedefs.object_named(self._whole(name))
         if digest != (digest_of(found.__code__) if isinstance(found, FunctionType) else None):
             raise Unresolved(f"`{name}` has changed")
         return found

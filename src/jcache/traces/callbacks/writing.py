@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from jcache.errors import NotStorable, Unresolved
 from jcache.formats import pytrees
-from jcache.formats.pytrees.classes import find, lookup, name_of, slots_of
+from jcache.formats.pytrees.classes import find, name_of, slots_of
 from jcache.formats.pytrees.grammar import is_text
 from jcache.jax_internals import avals, treedefs
 from jcache.traces import structures
@@ -116,15 +116,9 @@ class Writer:
         """Return how something is written that has a name in a module; None for anything else."""
         if isinstance(value, ModuleType):
             return ["module", value.__name__] if sys.modules.get(value.__name__) is value else None
-        name = treedefs.name_in_module(value)
-        with suppress(Unresolved):
-            if name is not None and lookup(name) is value:
-                return [
-                    "object",
-                    self._short(name),
-                    digest_of(value.__code__) if isinstance(value, FunctionType) else None,
-                ]
-        return None
+        if (name := treedefs.findable_name(value)) is None:
+            return None
+        return ["object", self._short(name), digest_of(value.__code__) if isinstance(value, FunctionType) else None]
 
     def _global(self, value: Any) -> Json:
         """Return how an instance is written that the module of its class has under one name; None for others."""

@@ -90,10 +90,7 @@ class _Reader:
             raise _malformed() from error
 
     def _object(self, name: str, _depth: int) -> Any:
-        found = lookup(name)
-        if treedefs.name_in_module(found) != name:
-            raise Unresolved(f"There is no function or class `{name}` any more.")
-        return found
+        return treedefs.object_named(name)
 
     def _sentinel(self, names: list[Json], _depth: int) -> Any:
         if len(names) != 2 or not all(type(name) is str for name in names):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
 from jcache.formats import pytrees
-from jcache.formats.pytrees.classes import find, lookup, name_of
+from jcache.formats.pytrees.classes import find, name_of
 from jcache.formats.pytrees.grammar import is_text
 from jcache.jax_internals import treedefs
 from jcache.jax_internals.treedefs import LEAF, Json, Node, Treedef, nodes_of
@@ -148,10 +148,8 @@ def _is_plain(aux: Any) -> bool:
 
 def _by_name(aux: object) -> Json:
     """What stands for something that has a name in a module, None for anything else."""
-    name = treedefs.name_in_module(aux)
-    with suppress(Unresolved):
-        if name is not None and lookup(name) is aux:
-            return {"object": name}
+    if (found := treedefs.findable_name(aux)) is not None:
+        return {"object": found}
     if treedefs.is_sentinel(aux):
         module = type(aux).__module__
         for name in sorted(name for name, value in vars(sys.modules.get(module, object)).items() if value is aux):
