@@ -86,6 +86,15 @@ def test_a_notebook_counts_by_the_cells_that_ran(tmp_path: Path, monkeypatch: py
     assert codes[0] != codes[1]
 
 
+def test_what_a_kernel_is_started_with_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a file of this one process; what a cell writes into `sys.argv` counts."""
+    found = []
+    for argv in (["ipykernel_launcher.py", "-f", "a.json"], ["ipykernel_launcher.py", "-f", "b.json"], ["p.py", "b"]):
+        monkeypatch.setattr(sys, "argv", argv)
+        found.append(taken(tmp_path)["arguments"])
+    assert found[0] == found[1] != found[2]
+
+
 def test_a_program_that_nobody_can_read_again_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one that came by standard input."""
     main_of(monkeypatch, "-")

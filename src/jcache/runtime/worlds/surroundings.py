@@ -37,7 +37,7 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
     found = {
         "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
         "flags": _digest(list(sys.flags), sorted(sys._xoptions.items()), sys.warnoptions),
-        "arguments": _digest([_relative(each, top) for each in sys.argv[1:]]),
+        "arguments": _digest([_relative(each, top) for each in _arguments()]),
         "directory": os.path.relpath(_working_directory(), top),
     }
     code, reason = _main_code()
@@ -49,6 +49,11 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
         if name == "PYTHONHASHSEED" or ((name in variables or name.startswith(prefixes)) and not _is_of_caches(name)):
             found[f"environment {name}"] = _digest(_relative(value, top))
     return found, reason
+
+
+def _arguments() -> list[str]:
+    """Return the arguments of the program; those of a notebook's kernel name a file of this one process."""
+    return [] if sys.argv[:1] and sys.argv[0].endswith("kernel_launcher.py") else sys.argv[1:]
 
 
 def _is_of_caches(name: str) -> bool:

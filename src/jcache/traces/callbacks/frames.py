@@ -1,4 +1,4 @@
-"""Texts of frames, which some libraries keep for their errors, without the directories of one host."""
+"""Texts of frames, which some libraries keep for their errors, without the directories of one host or process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def has_frames(text: str) -> bool:
 
 
 def without_directories(text: str) -> str:
-    """Return a text with marks in place of the directories of the program, of packages and of Python."""
+    """Return a text with marks in place of the directories of the program, of cells, packages and Python."""
     for mark, directory in _directories():
         text = text.replace(f"{_FILE}{directory}", f"{_FILE}{mark}")
     return text
@@ -33,5 +33,7 @@ def with_directories(text: str) -> str:
 def _directories() -> list[tuple[str, str]]:
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     found = [] if path is None else [("\0program\0", os.path.dirname(os.path.abspath(path)))]
+    if (cells := sys.modules.get("ipykernel.compiler")) is not None:
+        found.append(("\0cells\0", cells.get_tmp_directory()))
     found += [(f"\0{name}\0", sysconfig.get_paths()[name]) for name in _PLACES]
     return [(mark, os.path.join(directory, "")) for mark, directory in found]
