@@ -76,7 +76,8 @@ if TYPE_CHECKING:
         Write as Write,
     )
     from jcache.store.economics import Economics as Economics
-    from jcache.store.policy import Order as Order, Reason as Reason, Verdict as Verdict
+    from jcache.store.order import Order as Order
+    from jcache.store.policy import Reason as Reason, Verdict as Verdict
     from jcache.store.removal import (
         Failure as Failure,
         Removed as Removed,
@@ -115,7 +116,8 @@ _MODULES = {
     "jcache.runtime.explain": "Explanation",
     "jcache.runtime.settings": "Enabled Write",
     "jcache.store.economics": "Economics",
-    "jcache.store.policy": "Order Reason Verdict",
+    "jcache.store.order": "Order",
+    "jcache.store.policy": "Reason Verdict",
     "jcache.store.removal": "Failure Removed",
     "jcache.traces.jit": "Jitted jit",
     "jcache.traces.precompile": "Precompilation Precompiled Spec precompile",

@@ -24,7 +24,8 @@ from jcache.formats.envelope import seal
 from jcache.layout import Kind, Root
 from jcache.store.ledger import Known
 from jcache.store.lookup import find_pins
-from jcache.store.policy import Order, Policy, Reason, reasons
+from jcache.store.order import Order
+from jcache.store.policy import Policy, Reason, reasons
 from jcache.store.removal import Removed
 from jcache.store.roots import InUse, put_in_use
 from jcache.store.store import Store

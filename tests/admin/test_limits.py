@@ -9,7 +9,8 @@ from jcache.admin.limits import with_configured
 from jcache.configuration.settings import LIMITS
 from jcache.errors import InvalidValue
 from jcache.layout import Root
-from jcache.store.policy import Order, Policy
+from jcache.store.order import Order
+from jcache.store.policy import Policy
 from jcache.store.store import Store
 
 TEXTS = {"max_size": "20GiB", "max_entries": 7, "min_free": "1MiB", "older_than": "2d", "keep_last": 3, "order": "cost"}

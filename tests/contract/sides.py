@@ -9,7 +9,7 @@ from typing import Final, Self
 import pytest
 
 from jcache.layout import Kind, Root
-from jcache.store.entry_writer import Outcome
+from jcache.store.put_result import Outcome
 from jcache.store.store import Store
 from tests.helpers.entries import files_of, recency_of
 from tests.helpers.waiting import LIMIT_S

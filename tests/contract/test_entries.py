@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from jcache.errors import InvalidValue
-from jcache.store.entry_writer import Outcome
+from jcache.store.put_result import Outcome
 from tests.contract.sides import (
     ALWAYS_SIDECARS,
     Both,

@@ -11,9 +11,10 @@ from filelock import Timeout
 
 from jcache.errors import Locked
 from jcache.layout import Root
-from jcache.store.entry_writer import Outcome
 from jcache.store.eviction import everything, plan
-from jcache.store.policy import Order, Policy
+from jcache.store.order import Order
+from jcache.store.policy import Policy
+from jcache.store.put_result import Outcome
 from jcache.store.store import Store
 from tests.contract.sides import EXECUTABLES, NEEDS_SIDECARS, Both, Jax, Jcache, contents, in_order, jax_version
 from tests.helpers.entries import NOW, SECOND, files_of, key, process

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jcache.store.entry_writer import Outcome
+from jcache.store.put_result import Outcome
 from tests.cli.test_company import hits_and_stores
 from tests.contract.sides import Jcache, contents, with_and_without
 from tests.helpers.command_line import run_jax

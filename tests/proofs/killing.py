@@ -38,9 +38,10 @@ from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.importer import entry_import, write_behind
 from jcache.shipping.importer.archive_import import execute_plan, plan_import
 from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
-from jcache.store.entry_writer import Outcome
 from jcache.store.eviction import everything, plan
-from jcache.store.policy import Order, Policy
+from jcache.store.order import Order
+from jcache.store.policy import Policy
+from jcache.store.put_result import Outcome
 from jcache.store.quarantine import Quarantine
 from jcache.store.store import Store
 from jcache.verify.repair import repair

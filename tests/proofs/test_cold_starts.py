@@ -11,7 +11,7 @@ import pytest
 from jcache.layout import Kind, Root
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.store import files
-from jcache.store.entry_writer import Outcome
+from jcache.store.put_result import Outcome
 from jcache.store.store import Store
 from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify

@@ -24,10 +24,10 @@ from jcache.findings import Damage, Finding
 from jcache.formats.envelope import Codec
 from jcache.formats.executable import pack_executable
 from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
-from jcache.store.entry_writer import Outcome
 from jcache.store.eviction import everything, plan
 from jcache.store.ledger import Known
 from jcache.store.policy import Verdict
+from jcache.store.put_result import Outcome
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store

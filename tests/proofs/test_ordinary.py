@@ -8,7 +8,8 @@ import pytest
 from tests.proofs.ordinary import DATA, programs, started
 
 pytestmark = pytest.mark.jax
-SAMPLE = 8
+PARTS = 4  # which several workers can run at once
+SAMPLE = 2  # programs of each part
 COLD = {  # what they ask for while they are traced, so that their second and third start compare
     "class_with_run_id": "a random text in a global, so that each start has another key",
     "class_with_start_time": "time",
@@ -21,9 +22,10 @@ COLD = {  # what they ask for while they are traced, so that their second and th
 MOST_COLD = 6 / 81  # of the programs
 
 
-def test_ordinary_programs_are_warm_at_their_third_start(tmp_path: Path, chance: Random, full: bool) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_ordinary_programs_are_warm_at_their_third_start(part: int, tmp_path: Path, chance: Random, full: bool) -> None:
     """Small programs as users write them are served at their third start, but for those that are named here."""
-    chosen = programs()
+    chosen = programs()[part::PARTS]
     chosen = chosen if full else chance.sample(chosen, SAMPLE)
     cold = [each for each in (started(case, tmp_path) for case in chosen) if not each.is_warm]
     assert {each.name for each in cold} <= COLD.keys(), "\n".join(f"{each.name}: {each.reason}" for each in cold)

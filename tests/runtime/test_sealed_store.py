@@ -12,7 +12,7 @@ from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, Root
 from jcache.runtime.events import Refusal
 from jcache.runtime.sealed_store import OpenedEntry, dependencies_of, open_entry, staleness, store_of
-from jcache.store.entry_writer import Outcome
+from jcache.store.put_result import Outcome
 from jcache.store.quarantine import Quarantine
 from tests.helpers.entries import NOW, key
 

@@ -11,7 +11,7 @@ from jcache import clock
 from jcache.errors import CannotWrite, Locked
 from jcache.layout import Root
 from jcache.store import files, lru_index
-from jcache.store.entry_writer import Outcome
+from jcache.store.put_result import Outcome
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from tests.helpers.entries import HOLD_LOCK, NOW, add, key, process, recency_of

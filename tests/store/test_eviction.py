@@ -7,7 +7,8 @@ from hypothesis import given, strategies as st
 
 from jcache.entry import Entry
 from jcache.store.eviction import Excess, everything, make_room, plan
-from jcache.store.policy import Order, Plan, Policy, Reason, Share, Verdict, reasons
+from jcache.store.order import Order
+from jcache.store.policy import Plan, Policy, Reason, Share, Verdict, reasons
 from tests.helpers.entries import DAY, NOW, entry
 
 entries = st.lists(

@@ -8,7 +8,8 @@ from jcache.layout import Kind
 from jcache.store.entries import of_entries
 from jcache.store.eviction_order import Table, sort_key
 from jcache.store.links import NO_LINKS, Ties, exact_name, node_of
-from jcache.store.policy import Order, Reason
+from jcache.store.order import Order
+from jcache.store.policy import Reason
 from tests.helpers.entries import DAY, NOW, entry
 from tests.store.test_eviction import entries
 

@@ -9,9 +9,9 @@ import pytest
 from jcache.errors import CannotWrite
 from jcache.formats.digest import digest
 from jcache.layout import Root
-from jcache.store.entry_writer import Outcome
 from jcache.store.ledger import Ledger
 from jcache.store.ledger_removals import removals
+from jcache.store.put_result import Outcome
 from tests.helpers.entries import NOW, add, key
 from tests.helpers.stores import EXECUTABLES, bounded, pin, shelf
 

@@ -11,7 +11,8 @@ from jcache.entry import GRACE_NS, Entry
 from jcache.layout import Kind
 from jcache.store.eviction import everything, plan
 from jcache.store.links import Links, Ties
-from jcache.store.policy import Order, Plan, Policy, Reason, Share, reasons
+from jcache.store.order import Order
+from jcache.store.policy import Plan, Policy, Reason, Share, reasons
 from tests.helpers.entries import DAY, NOW, entry, key
 from tests.store.test_eviction import FREE, kept, of, policies
 

@@ -1,7 +1,6 @@
 """Envelopes opened for use: verified, mapped if that is safe, and never through links."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -58,17 +57,6 @@ def test_only_local_files_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     _, found = open_sealed(path)
     assert isinstance(found.obj, bytearray) is not local
     assert bytes(found) == LARGE
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is mapped")
-def test_the_file_system_is_asked(tmp_path: Path) -> None:
-    """The type of the file system, as in `stat -f`, decides about mapping."""
-    kind = int(subprocess.run(["stat", "-f", "-c", "%t", tmp_path], capture_output=True, check=True).stdout, 16)
-    descriptor = os.open(tmp_path, os.O_RDONLY)
-    try:
-        assert mapped.is_local(descriptor) is (kind in mapped._LOCAL)
-    finally:
-        os.close(descriptor)
 
 
 def test_arrays_are_aligned_in_memory(tmp_path: Path) -> None:

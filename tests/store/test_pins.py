@@ -13,10 +13,10 @@ import pytest
 from jcache.admin.api import clear, prune
 from jcache.errors import CannotWrite, LedgerUnavailable
 from jcache.layout import Kind, Root
-from jcache.store.entry_writer import Outcome
 from jcache.store.eviction import everything
 from jcache.store.ledger import Known, Ledger
 from jcache.store.pins import Pins
+from jcache.store.put_result import Outcome
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from tests.helpers.entries import NOW, add, digits, files_of, key, tree

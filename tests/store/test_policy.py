@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jcache.layout import Kind
-from jcache.store.policy import Order, Policy, Reason, Share, Verdict, Verdicts, reasons
+from jcache.store.order import Order
+from jcache.store.policy import Policy, Reason, Share, Verdict, Verdicts, reasons
 from tests.helpers.entries import entry
 
 verdicts = st.lists(

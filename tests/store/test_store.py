@@ -19,9 +19,9 @@ from jcache.errors import InvalidValue, UnknownKey
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.store import listing
-from jcache.store.entry_writer import Outcome
 from jcache.store.ledger import Ledger
 from jcache.store.lookup import find_entry
+from jcache.store.put_result import Outcome
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from tests.helpers.entries import DAY, NOW, add, digits, executable, files_of, key, process, recency_of

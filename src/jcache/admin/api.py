@@ -14,7 +14,7 @@ from jcache.errors import NotInEffect
 from jcache.layout import Kind, Root, parse_kind
 from jcache.store import roots
 from jcache.store.locking import timeout_in
-from jcache.store.policy import Order
+from jcache.store.order import Order
 from jcache.store.removal import Removed
 from jcache.store.roots import choose_path, open_root
 from jcache.store.store import Store

@@ -10,7 +10,8 @@ from typing import Final
 from jcache.configuration.files import Configuration, configuration
 from jcache.configuration.settings import LIMITS, Source
 from jcache.errors import InvalidValue
-from jcache.store.policy import Order, Policy
+from jcache.store.order import Order
+from jcache.store.policy import Policy
 from jcache.store.store import Store
 from jcache.text import command
 

@@ -16,7 +16,8 @@ from jcache.store.entries import joined
 from jcache.store.eviction import everything, plan
 from jcache.store.files import refusal
 from jcache.store.links import NO_LINKS, Links, Name, exact_name
-from jcache.store.policy import Order, Plan, Policy, Reason, Verdict
+from jcache.store.order import Order
+from jcache.store.policy import Plan, Policy, Reason, Verdict
 from jcache.store.progress import Progress
 from jcache.store.removal import Removed, foresee, xla_size
 from jcache.store.store import Store

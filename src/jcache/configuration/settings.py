@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from jcache.errors import InvalidValue
 from jcache.frozen import Frozen
 from jcache.jax_internals.presets import Preset
-from jcache.store.policy import Order
+from jcache.store.order import Order
 from jcache.text import unknown_choice
 from jcache.units import parse_age, parse_choice, parse_size
 

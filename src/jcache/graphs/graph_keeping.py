@@ -23,7 +23,7 @@ from jcache.runtime.events import Refusal
 from jcache.runtime.sealed_store import OpenedEntry, open_entry, open_softly, staleness
 from jcache.runtime.worlds.comparisons import variant_key
 from jcache.store.economics import Spent
-from jcache.store.entry_writer import Outcome
+from jcache.store.put_result import Outcome
 
 if TYPE_CHECKING:
     from jcache.formats.pytrees import Dumped

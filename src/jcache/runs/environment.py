@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -149,7 +148,7 @@ def is_recorded_by_run(base: Mapping[str, str]) -> bool:
 
 def new_id(started_ns: int) -> str:
     """Return a new identifier for a run that began at a time, in nanoseconds since 1970."""
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(started_ns // 10**9))}-{secrets.token_hex(3)}"
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(started_ns // 10**9))}-{os.urandom(3).hex()}"
 
 
 def record_run(store: Store, report: RunReport, *, subcommand: str = "run", is_portable: bool = True) -> RunReport:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socketserver
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -38,6 +38,9 @@ from jcache.store.locking import DEFAULT_TIMEOUT
 SOCKET: Final = "reads"
 CHECK_ALL_TIMEOUT_S: Final = 30.0
 _MAX_REQUEST_BYTES: Final = 1 << 16
+_MAX_WAITING: Final = 128  # connections
+_RETRY_S: Final = 0.05
+_JOIN_TIMEOUT_S: Final = 1.0
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?")
 _WITHOUT_RECORDER: Final = re.compile(r"-[a-zA-Z]*[ISE]")
 _OPTIONS_WITH_VALUE: Final = ("-W", "-X", "--check-hash-based-pycs")
@@ -115,33 +118,6 @@ class CheckedReads:
             self._queue.close()
 
 
-class _Handler(socketserver.StreamRequestHandler):
-    reads: CheckedReads
-
-    def handle(self) -> None:
-        """Answer one request."""
-        words = self.rfile.readline(_MAX_REQUEST_BYTES).rstrip(b"\n").split(b"\0")
-        if len(words) != 3:
-            return
-        directory, key, platforms = map(os.fsdecode, words)
-        self.reads.set_platforms(platforms)
-        if not self.reads.is_own_directory(directory):
-            self.wfile.write(b"?")
-            return
-        data = self.reads.get(key)
-        self.wfile.write(b"-" if data is None else b"+%016x" % len(data))
-        if data is not None:
-            self.wfile.write(data)
-
-
-class _Server(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore an error: most likely the program was killed during the request."""
-
-
 @contextmanager
 def serving(reads: CheckedReads, directory: Path) -> Iterator[None]:
     """Answer requests at a socket in a directory, in threads that receive no signals.
@@ -149,19 +125,53 @@ def serving(reads: CheckedReads, directory: Path) -> Iterator[None]:
     Raises:
         OSError: the socket cannot be made.
     """
-    handler = type("Handler", (_Handler,), {"reads": reads})
-    with _socket_directory(directory) as place, _Server(f"{place}/{SOCKET}", handler) as server:
+    with _socket_directory(directory) as place, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{place}/{SOCKET}")
+        listener.listen(_MAX_WAITING)
+        has_ended = threading.Event()
+        thread = threading.Thread(target=_accept, args=(listener, reads, has_ended), name="jcache reads", daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            thread = threading.Thread(target=server.serve_forever, name="jcache reads", daemon=True)
             thread.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
             yield
         finally:
-            server.shutdown()
-            thread.join()
+            has_ended.set()
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)  # on Linux `accept` returns then, elsewhere after a connection
+            with suppress(OSError), socket.socket(socket.AF_UNIX) as last:
+                last.connect(f"{place}/{SOCKET}")
+            thread.join(_JOIN_TIMEOUT_S)
+
+
+def _accept(listener: socket.socket, reads: CheckedReads, has_ended: threading.Event) -> None:
+    """Answer each connection in a thread of its own, until the command has ended."""
+    while not has_ended.is_set():
+        try:
+            connection, _ = listener.accept()
+        except OSError:  # too many open files, unless the command has ended
+            has_ended.wait(_RETRY_S)
+            continue
+        threading.Thread(target=_answer, args=(connection, reads), daemon=True).start()
+
+
+def _answer(connection: socket.socket, reads: CheckedReads) -> None:
+    """Answer one request; most likely the program was killed during it if that fails."""
+    with suppress(Exception), connection, connection.makefile("rb") as file:
+        words = file.readline(_MAX_REQUEST_BYTES).rstrip(b"\n").split(b"\0")
+        if len(words) != 3:
+            return
+        directory, key, platforms = map(os.fsdecode, words)
+        reads.set_platforms(platforms)
+        if not reads.is_own_directory(directory):
+            connection.sendall(b"?")
+            return
+        data = reads.get(key)
+        connection.sendall(b"-" if data is None else b"+%016x" % len(data))
+        if data is not None:
+            connection.sendall(data)
 
 
 @contextmanager

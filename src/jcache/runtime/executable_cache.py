@@ -29,8 +29,8 @@ from jcache.runtime.verified_read import EXECUTABLES, VerifiedEntry, VerifiedRea
 from jcache.runtime.warn import WarnOnce, warn_outside
 from jcache.runtime.write_queue import WriteQueue
 from jcache.store.cache_rules import JCACHE_RULES, CacheRules
-from jcache.store.entry_writer import Outcome
 from jcache.store.locking import DEFAULT_TIMEOUT
+from jcache.store.put_result import Outcome
 
 if TYPE_CHECKING:
     from jcache.findings import Finding

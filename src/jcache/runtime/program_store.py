@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jcache.entry import Entry
     from jcache.findings import Finding
-    from jcache.store.entry_writer import PutResult
+    from jcache.store.put_result import PutResult
 
 _QUARANTINE_TIMEOUT_S: Final = 1.0
 _LOCK_RETRY_S: Final = 0.05
@@ -66,7 +66,7 @@ class ProgramStore:
     @property
     def writes_recency(self) -> bool:
         """Whether an entry gets a sidecar."""
-        return self._store.writer.writes_recency
+        return self._store.writes_recency
 
     def put(self, kind: Kind, key: str, data: bytes, *, seconds: float | None, origin: str) -> PutResult:
         """Store an entry unless its key is there already; arguments and errors are those of `EntryWriter.put`."""

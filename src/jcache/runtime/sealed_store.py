@@ -28,8 +28,8 @@ from jcache.runtime.worlds.digests import digests_of
 from jcache.runtime.worlds.world import IMPORTED, imported_now
 from jcache.runtime.write_queue import WriteQueue
 from jcache.store.economics import Spent
-from jcache.store.entry_writer import Outcome
 from jcache.store.mapped import open_sealed
+from jcache.store.put_result import Outcome
 from jcache.store.roots import create_root
 
 

@@ -13,7 +13,7 @@ from jcache.forking import TellInChild
 from jcache.layout import SIDECAR_SUFFIX, Kind
 from jcache.runtime.debounce import Debouncer
 from jcache.store.directories import opened
-from jcache.store.entry_writer import Outcome, PutResult
+from jcache.store.put_result import Outcome, PutResult
 from jcache.store.sidecar import write_recency
 
 if TYPE_CHECKING:

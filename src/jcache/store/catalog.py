@@ -6,16 +6,18 @@ from array import array
 from collections.abc import Iterable, Sequence
 from math import nan
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jcache.entry import Entry
 from jcache.layout import Kind, Root, is_key
 from jcache.store import files
 from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.directories import is_link
-from jcache.store.entries import EntrySequence, Timed, batches, joined
 from jcache.store.ledger_queue import LedgerQueue
-from jcache.store.listing import Listing, list_root, read_listing
+
+if TYPE_CHECKING:  # and imported where they are used: a program that only hits lists nothing
+    from jcache.store.entries import EntrySequence
+    from jcache.store.listing import Listing
 
 _AT_ONCE: Final = 20_000  # records
 _NOTHING: Final = (None,)
@@ -51,6 +53,8 @@ class Catalog:
         Raises:
             CannotWrite: the directory cannot be read.
         """
+        from jcache.store.listing import list_root
+
         root, directory = self._root, self._root.directory(kind)
         if directory != root.path and is_link(root, directory):
             self._queue.notice(
@@ -89,6 +93,8 @@ class Catalog:
 
     def of_listings(self, listings: Iterable[Listing], *, legacy: bool = False, seconds: bool = True) -> EntrySequence:
         """Return the entries of some listings; the arguments are those of `entries`."""
+        from jcache.store.entries import joined
+
         found: list[Sequence[Entry]] = []
         for listing in listings:
             others = self._rules.others(self._root, listing.kind)
@@ -102,6 +108,8 @@ class Catalog:
         Raises:
             CannotWrite: the directory cannot be read.
         """
+        from jcache.store.listing import read_listing
+
         directory = self._root.directory(kind)
         with files.refusal(f"read {directory}"):
             listing = read_listing(kind, directory, root=self._root, only=filter(is_key, keys))
@@ -114,6 +122,8 @@ class Catalog:
 
     def enrich(self, listing: Listing, *, seconds: bool = True) -> None:
         """Add pins to a listing and, if asked for, build seconds, as the ledger knows them."""
+        from jcache.store.entries import batches
+
         listing.pinned = self._pinned(listing.kind)
         if not seconds or not self._queue.ledger.is_there():
             return
@@ -137,6 +147,8 @@ class Catalog:
         return self._enriched(entry.kind, [entry])[0]
 
     def _enriched(self, kind: Kind, entries: Sequence[Entry]) -> list[Entry]:
+        from jcache.store.entries import Timed
+
         if not entries:
             return []
         pinned = self._pinned(kind)

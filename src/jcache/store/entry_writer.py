@@ -14,7 +14,6 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,25 +26,11 @@ from jcache.store.evictor import Evictor
 from jcache.store.ledger import Known
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.locking import FREE_S, HOLD_S, RootLocks, run_until
+from jcache.store.put_result import Outcome, PutResult
 from jcache.store.sidecar import write_recency
 
 if TYPE_CHECKING:  # and imported where it is used: `jcache info` does not need it, and is to start fast
     from jcache.store.publishing import Arrival
-
-
-class Outcome(StrEnum):
-    """What became of a put."""
-
-    STORED = "stored"
-    PRESENT = "present"
-    TOO_LARGE = "too large"
-
-
-class PutResult(NamedTuple):
-    """What became of a put, and the record for the ledger, if the entry was stored."""
-
-    outcome: Outcome
-    record: Known | None = None
 
 
 class _Staged(NamedTuple):
@@ -85,11 +70,6 @@ class EntryWriter:
         self._evictor = evictor
         self._rules = rules
         self._places = {kind: root.directory(kind) for kind in Kind}
-
-    @property
-    def writes_recency(self) -> bool:
-        """Whether an entry gets a sidecar."""
-        return self._rules.always_recency or self._evictor.max_bytes is not None
 
     def put(self, kind: Kind, key: str, data: bytes, *, seconds: float | None = None, origin: str = "put") -> PutResult:
         """Store an entry unless its key is there already.

@@ -24,7 +24,8 @@ from jcache.layout import Kind
 from jcache.store.entries import Picked, of_entries
 from jcache.store.eviction_order import Table
 from jcache.store.links import NO_LINKS, Links, Name, Node, Ties, exact_name, node_of
-from jcache.store.policy import Order, Plan, Policy, Reason, Share, Verdicts
+from jcache.store.order import Order
+from jcache.store.policy import Plan, Policy, Reason, Share, Verdicts
 
 T = TypeVar("T")
 

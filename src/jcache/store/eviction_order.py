@@ -10,7 +10,8 @@ from jcache.entry import Entry
 from jcache.layout import Kind
 from jcache.store.entries import KIND_CODES, EntrySequence, in_order
 from jcache.store.links import Name, Node, Ties, exact_name, node_of
-from jcache.store.policy import Order, Reason
+from jcache.store.order import Order
+from jcache.store.policy import Reason
 
 _AFTER: Final = 2  # a trace and its programs
 _Used = tuple[float, int, str]

@@ -17,7 +17,6 @@ from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind
 from jcache.store import ledger_removals, ledger_rows as rows
 from jcache.store.economics import Economics, Spending
-from jcache.store.entries import batches
 from jcache.store.ledger_connection import ECONOMICS_SCHEMA, LedgerFile, has
 from jcache.store.ledger_keys import change_keys, of_keys
 
@@ -163,6 +162,8 @@ class Ledger(LedgerFile):
             change_keys("DELETE FROM entries", (), names, database)
             if is_last:
                 ledger_removals.note(database, latest, remover)
+
+        from jcache.store.entries import batches
 
         left = batches(keys, _ROWS_AT_ONCE)
         names = next(left, None)

@@ -18,12 +18,10 @@ from weakref import WeakSet
 
 from jcache.formats.compression import MAX_CONTENT
 from jcache.formats.envelope import EnvelopeHeader, open_envelope
+from jcache.store.file_systems import is_local
 
 MAPPED_FROM: Final = 1 << 20
 _MOST_MAPS: Final = 128  # before Python 3.13 each of them holds a file descriptor
-_LOCAL: Final = frozenset(  # of linux/magic.h and of ZFS
-    {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x794C7630, 0xF2F52010, 0xCA451A4E, 0x2FC12FC1, 0x858458F6}
-)
 _maps: WeakSet[mmap.mmap] = WeakSet()
 
 
@@ -67,15 +65,3 @@ def _mapped(descriptor: int) -> mmap.mmap | None:
         return None
     _maps.add(mapped)
     return mapped
-
-
-def is_local(descriptor: int) -> bool:
-    """Return whether a file is on a local file system of Linux; Python has no statfs(2)."""
-    import ctypes
-
-    if sys.platform != "linux":
-        return False
-    buffer = (ctypes.c_long * 32)()  # struct statfs has 120 bytes and begins with the type, a long
-    if ctypes.CDLL(None).fstatfs(descriptor, buffer) != 0:
-        return False
-    return buffer[0] & 0xFFFFFFFF in _LOCAL

@@ -13,13 +13,7 @@ from jcache.entry import Entry
 from jcache.frozen import Frozen
 from jcache.layout import Kind
 from jcache.store.entries import KIND_CODES, Entries, Lazy, Picked, of_entries
-
-
-class Order(StrEnum):
-    """The order in which entries go."""
-
-    LRU = "lru"
-    COST = "cost"
+from jcache.store.order import Order
 
 
 class Reason(StrEnum):

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from jcache.errors import InvalidValue, JcacheError, NoCacheHere
 from jcache.layout import DIRECTORY_NAMES, LOCK_NAME, STATE_NAME, TAG_NAME, TAG_TEXT, FileKind, Kind, Root, member
 from jcache.store.files import publish, read, refusal
-from jcache.store.listing import is_legacy
 from jcache.text import command
 
 VARIABLES: Final = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")  # that name a root, the first one first
@@ -192,8 +191,11 @@ def _evidence(item: os.DirEntry[str], path: Path) -> FileKind:
     what, _ = member(item.name)
     if what is FileKind.ENTRY and not item.is_file(follow_symlinks=False):
         return FileKind.UNKNOWN
-    if what is FileKind.LEGACY and not is_legacy(path / item.name):
-        return FileKind.UNKNOWN
+    if what is FileKind.LEGACY:
+        from jcache.store.listing import is_legacy
+
+        if not is_legacy(path / item.name):
+            return FileKind.UNKNOWN
     if what is FileKind.OURS and item.name in (*DIRECTORY_NAMES.values(), TAG_NAME):
         if item.name == TAG_NAME or not item.is_dir(follow_symlinks=False):
             return FileKind.UNKNOWN

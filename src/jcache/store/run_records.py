@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from jcache.errors import DamagedEntry, InvalidValue
-from jcache.formats.compression import Codec, compress, decompress_zstd
 from jcache.layout import TEMPORARY_PREFIX, Root
 from jcache.store import files
 from jcache.store.directories import opened
-from jcache.store.mapped import is_local
 
 VARIABLE: Final = "JCACHE_RECORD"
 OFF: Final = "off"
@@ -54,6 +51,8 @@ def record_mode(root: Root, environment: Mapping[str, str]) -> str:
 
 
 def _is_local(root: Root) -> bool:
+    from jcache.store.file_systems import is_local
+
     if sys.platform != "linux":
         return True  # other systems are not asked
     with suppress(OSError), opened(root, root.path) as directory:
@@ -68,7 +67,7 @@ def secret_of(root: Root) -> bytes:
             found = files.read(_SECRET_NAME, _SECRET_BYTES, directory=directory)
             if len(found) == _SECRET_BYTES:
                 return found
-        made = secrets.token_bytes(_SECRET_BYTES)
+        made = os.urandom(_SECRET_BYTES)
         files.publish(_SECRET_NAME, made, directory=directory, mode=_MODE)
         return made
     return b""
@@ -88,7 +87,7 @@ def add_record(root: Root, run_id: str, record: Mapping[str, object], modules: M
     """
     with opened(root, root.records, make=True) as directory:
         text = json.dumps(record, separators=(",", ":")).encode()
-        files.publish(run_id + _SUFFIX, compress(text, Codec.ZSTD), directory=directory, mode=_MODE)
+        files.publish(run_id + _SUFFIX, _compressed(text), directory=directory, mode=_MODE)
         _bound(directory, _MAX_RECORDS_BYTES)
     if modules:
         with opened(root, root.modules, make=True) as directory:
@@ -97,11 +96,17 @@ def add_record(root: Root, run_id: str, record: Mapping[str, object], modules: M
             _bound(directory, _MAX_MODULES_BYTES)
 
 
+def _compressed(data: bytes) -> bytes:
+    from jcache.formats.compression import Codec, compress
+
+    return compress(data, Codec.ZSTD)
+
+
 def _keep_module(directory: int, name: str, data: bytes) -> None:
     try:
         os.utime(name, dir_fd=directory, follow_symlinks=False)  # the newest runs' modules stay
     except FileNotFoundError:
-        files.publish(name, compress(data, Codec.ZSTD), directory=directory, mode=_MODE)
+        files.publish(name, _compressed(data), directory=directory, mode=_MODE)
 
 
 def read_records(root: Root, *, latest: int | None = None) -> list[dict[str, Any]]:
@@ -148,6 +153,8 @@ def _read(directory: int, name: str, limit: int) -> bytes:
         OSError: it cannot be read.
         DamagedEntry: it is damaged or too large.
     """
+    from jcache.formats.compression import decompress_zstd
+
     return decompress_zstd(files.read(name, limit, directory=directory), limit=limit)
 
 

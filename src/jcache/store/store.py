@@ -18,15 +18,16 @@ from jcache.store.access_times import note_moved
 from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.catalog import Catalog
 from jcache.store.directories import Directories, opened
-from jcache.store.entry_writer import EntryWriter, Outcome
 from jcache.store.evictor import BUSY_TIMEOUT_S, Evictor
 from jcache.store.ledger import Ledger
 from jcache.store.ledger_queue import LedgerQueue
 from jcache.store.locking import DEFAULT_TIMEOUT, RootLocks
+from jcache.store.put_result import Outcome
 from jcache.store.sidecar import read_recency, write_recency
 
-if TYPE_CHECKING:  # and imported where they are used: `jcache info` needs none of them, and is to start fast
+if TYPE_CHECKING:  # and imported where they are used: a program that only hits needs none of them
     from jcache.formats.envelope import EnvelopeHeader
+    from jcache.store.entry_writer import EntryWriter
     from jcache.store.maintenance import Maintenance
 
 
@@ -76,7 +77,14 @@ class Store:
         self.entries, self.listing, self.path = catalog.entries, catalog.listing, catalog.path
         quick_ledger = quick_ledger or Ledger(root.ledger, busy_timeout=BUSY_TIMEOUT_S)
         self._evictor = Evictor(root, max_bytes, self.queue, quick_ledger, rules)
-        self.writer = EntryWriter(root, self.locks, self.queue, self._evictor, rules=rules)
+        self._rules = rules
+
+    @cached_property
+    def writer(self) -> EntryWriter:
+        """Writes entries."""
+        from jcache.store.entry_writer import EntryWriter
+
+        return EntryWriter(self.root, self.locks, self.queue, self._evictor, rules=self._rules)
 
     @cached_property
     def maintenance(self) -> Maintenance:
@@ -84,6 +92,11 @@ class Store:
         from jcache.store.maintenance import Maintenance
 
         return Maintenance(self.root, self.locks, self.queue, self.catalog)
+
+    @property
+    def writes_recency(self) -> bool:
+        """Whether an entry gets a sidecar."""
+        return self._evictor.needs_recency
 
     @property
     def max_bytes(self) -> int | None:

@@ -14,9 +14,9 @@ from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.importer import entry_import, write_behind
 from jcache.shipping.importer.archive_import import execute_plan, plan_import
 from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
-from jcache.store.entry_writer import Outcome
 from jcache.store.locking import locked
 from jcache.store.pending_file import PendingFile
+from jcache.store.put_result import Outcome
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store

@@ -22,7 +22,7 @@ from jcache.cli.options import (
     open_store,
 )
 from jcache.cli.reports.removal_report import remove
-from jcache.store.policy import Order
+from jcache.store.order import Order
 from jcache.store.removal import xla_size
 from jcache.units import format_size
 

@@ -8,6 +8,7 @@ is made of. All recipes of a program are one JSON object::
 
     value = null | true | false | int of at most 64 bits | finite float | str without surrogates
           | ["tuple", value…] | ["partial", value, value, value]          a function, its arguments, those by keyword
+          | ["fields", class, value…]                                     a named tuple
           | ["made", number]                                              the thing of this number
           | ["object", "module:name", digest | null]                      a class, or a function and its code's digest
           | ["global", "module:name", class]                              an instance of a class of the same module
@@ -20,6 +21,7 @@ is made of. All recipes of a program are one JSON object::
           | ["type", shape, dtype, weak] | ["dtype", name] | ["structure", structure]
           | ["data", base64]                                              anything else that `formats.pytrees` stores
     thing = ["cell"] | ["cell", value] | ["list", value…] | ["dict", [value, value]…] | ["copy", base64]
+          | ["ordered", [value, value]…] | ["deque", most, value…]        of Python's `collections`
           | ["instance", class, [name, value]…]
           | ["function", module, name, digest, number, [value…], defaults, defaults by name, attributes]
 

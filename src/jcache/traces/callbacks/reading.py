@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import os
 import sys
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import CellType, FrameType, FunctionType
@@ -89,8 +90,15 @@ class Reader:
         made: list[Any] = []
         self._keep(number, made, lambda: made.extend(map(self.value, items)))
 
-    def _dict(self, number: int, *pairs: Json) -> None:
-        made: dict[Any, Any] = {}
+    def _deque(self, number: int, most: int | None, *items: Json) -> None:
+        made: deque[Any] = deque(maxlen=most)
+        self._keep(number, made, lambda: made.extend(map(self.value, items)))
+
+    def _ordered(self, number: int, *pairs: Json) -> None:
+        self._dict(number, *pairs, made=OrderedDict())
+
+    def _dict(self, number: int, *pairs: Json, made: dict[Any, Any] | None = None) -> None:
+        made = {} if made is None else made
         self._keep(number, made, lambda: made.update((self.value(key), self.value(value)) for key, value in pairs))
 
     def _instance(self, number: int, name: str, *pairs: Json) -> None:
@@ -171,6 +179,7 @@ def _dtype(name: str) -> Any:
 
 
 _VALUES: Final[dict[str, Callable[..., Any]]] = {
+    "fields": lambda reader, cls, *items: tuple.__new__(find(reader._whole(cls)), map(reader.value, items)),
     "tuple": lambda reader, *items: tuple(map(reader.value, items)),
     "partial": Reader._partial,
     "made": Reader.made,
@@ -192,6 +201,8 @@ _THINGS: Final[dict[str, Callable[..., None]]] = {
     "cell": Reader._cell,
     "list": Reader._list,
     "dict": Reader._dict,
+    "ordered": Reader._ordered,
+    "deque": Reader._deque,
     "copy": lambda reader, number, text: reader._keep(number, data_of(text)),
     "instance": Reader._instance,
     "function": Reader._function,

@@ -8,6 +8,7 @@ import base64
 import enum
 import math
 import sys
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -136,6 +137,8 @@ class Writer:
         kind = type(value)
         if kind is tuple:
             return ["tuple", *map(self._value, value)]
+        if issubclass(kind, tuple) and hasattr(kind, "_fields") and find(name_of(kind)) is kind:
+            return ["fields", self._short(name_of(kind)), *map(self._value, value)]
         if kind is partial:
             return ["partial", *map(self._value, (value.func, value.args, value.keywords))]
         if kind is MethodType or (kind is BuiltinFunctionType and not isinstance(value.__self__, ModuleType)):
@@ -176,8 +179,11 @@ class Writer:
             thing = self._function(value)
         elif kind is list:
             thing = self._list(value)
-        elif kind is dict:
-            thing = ["dict", *([self._value(key), self._value(each)] for key, each in value.items())]
+        elif kind in {dict, OrderedDict}:
+            pairs = ([self._value(key), self._value(each)] for key, each in value.items())
+            thing = ["dict" if kind is dict else "ordered", *pairs]
+        elif kind is deque:
+            thing = ["deque", value.maxlen, *map(self._value, value)]
         else:
             thing = self._data("copy", value) if kind in _COPIED or hasattr(value, "strides") else None
             thing = thing or self._instance(value)
