@@ -142,8 +142,8 @@ def _of_configuration(node: Any) -> object:
     return {name: each for name, each in resolvers.items() if is_whole and not name.startswith("oc.")}
 
 
-def _covering(function: Callable[[Any], object], names: str) -> TypeKey:
-    return TypeKey(function, frozenset(names.split()))
+def _covering(function: Callable[[Any], object], names: str, *, is_fixed: bool = False) -> TypeKey:
+    return TypeKey(function, frozenset(names.split()), is_fixed)
 
 
 _CACHE_KEY: Final = TypeKey(lambda value: value.__cache_key__(), is_fixed=True)
@@ -157,7 +157,9 @@ _READY: Final = {
         ("omegaconf", "Node", _covering(_of_configuration, "_flags_cache")),
         ("orbax.checkpoint", "AbstractCheckpointManager AbstractCheckpointer", TypeKey(None, is_fixed=True)),
         ("pandas", "DataFrame Series", _covering(_of_table, "_mgr _attrs _flags _item_cache _cacher _is_copy")),
-        ("pandas", "Index Interval Period Timedelta Timestamp", _FIXED),
+        ("pandas", "Index Interval Period Timedelta Timestamp", _covering(
+            _reduced, "_cache _codes _data _freq _id _levels _microseconds _name _names _range _references _seconds "
+            "sortorder", is_fixed=True)),
         ("pandas.api.extensions", "ExtensionArray", TypeKey(_reduced)),
         ("pandas.api.extensions", "ExtensionDtype", _FIXED),
         ("pandas.tseries.offsets", "BaseOffset", _FIXED),
