@@ -436,3 +436,16 @@ def test_fractions_are_still_told_apart() -> None:
     """The example of the reference registers what had a key before."""
     jcache.register_key(Fraction, lambda fraction: (fraction.numerator, fraction.denominator))
     assert of(Fraction(1, 2)) == of(Fraction(2, 4)) != of(Fraction(1, 3))
+
+
+def test_a_mapping_of_a_library_counts_with_all_that_it_has() -> None:
+    """What a dataset of xarray has beside its variables counts, and a hash that a mapping has noted does not."""
+    xr, frozen = pytest.importorskip("xarray"), pytest.importorskip("immutabledict").immutabledict
+    datasets = [
+        xr.Dataset({"a": ("x", np.ones(2))}, coords={"z": ("y", [last])}, attrs={"unit": unit})
+        for last, unit in [(1, "m"), (1, "m"), (2, "m"), (1, "s")]
+    ]
+    found = [of(each) for each in datasets]
+    assert found[0] == found[1] and len({*found}) == 3
+    one, other = frozen(a=1), frozen(a=1)
+    assert hash(other) and of(one) == of(other) != of(frozen(a=2))

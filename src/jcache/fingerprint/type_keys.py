@@ -79,7 +79,7 @@ def type_key(kind: type) -> TypeKey | None:
         if is_own or key.covers is not None:
             return key
         if key.function is not None:
-            return key._replace(covers=frozenset())
+            return key._replace(covers=frozenset(), is_fixed=False)
     return None
 
 
@@ -151,6 +151,8 @@ _FIXED: Final = TypeKey(_reduced, is_fixed=True)
 _READY: Final = {
     name: (module, key)
     for module, names, key in (
+        ("flax.core", "FrozenDict", _covering(dict, "_dict _hash")),
+        ("immutabledict", "immutabledict", _covering(dict, "_dict _hash")),
         ("mujoco", "MjModel", TypeKey(_reduced)),
         ("networkx", "Graph", _covering(_of_network, "_node _adj _succ _pred __networkx_cache__ nodes adj succ pred "
                                         "edges in_edges out_edges degree in_degree out_degree")),
@@ -169,6 +171,7 @@ _READY: Final = {
         ("pyarrow", "DataType", TypeKey(str, is_fixed=True)),
         ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # which holds an address
         ("scipy.sparse", "sparray spmatrix", _covering(_of_sparse, "_dict _has_sorted_indices _has_canonical_format")),
+        ("weakref", "WeakKeyDictionary WeakValueDictionary", TypeKey(dict)),
         ("zoneinfo", "ZoneInfo", _FIXED),
     )
     for name in names.split()

@@ -10,7 +10,7 @@ import enum
 import io
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from jcache.fingerprint import arrays, attributes, origins
@@ -283,8 +283,6 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
             if not _is_plain(kind, base) and not hasattr(kind, "n_sequence_fields"):
                 return _opaque(encoder, value)
             return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value)])
-    if isinstance(value, Mapping) and encoder.is_library(kind):  # such as immutabledict, which keeps its hash beside
-        return encoder.class_(kind) + encoder.mapping(b"items", value.items())
     if isinstance(value, MEMBERS):
         return several(b"member", [encoder.class_(value.__objclass__), text(value.__name__)])
     if isinstance(value, types.GenericAlias):
