@@ -108,8 +108,10 @@ def _state(part: Any) -> object:
 
 
 def _of_table(table: Any) -> object:
+    plain = sys.modules["numpy"].dtype
     columns = [table] if table.ndim == 1 else [column for _, column in table.items()]
-    return table.axes, [each.array for each in columns], table.attrs, table.flags.allows_duplicate_labels
+    arrays = [each.to_numpy() if isinstance(each.dtype, plain) else each.array for each in columns]
+    return table.axes, arrays, table.attrs, table.flags.allows_duplicate_labels
 
 
 def _of_arrow(array: Any) -> object:
@@ -118,11 +120,11 @@ def _of_arrow(array: Any) -> object:
 
 def _of_network(graph: Any) -> object:
     """Nodes and edges in the order in which they are read."""
-    edges = graph._adj.items()
-    if graph.is_multigraph():
-        edges = [(node, [(other, [*keyed.items()]) for other, keyed in near.items()]) for node, near in edges]
-    else:
-        edges = [(node, [*near.items()]) for node, near in edges]
+    many = graph.is_multigraph()
+    edges = [
+        (node, [*near], [[*each.items()] if many else each for each in near.values()])
+        for node, near in graph._adj.items()
+    ]
     before = [(node, [*near]) for node, near in graph._pred.items()] if graph.is_directed() else None
     return [*graph._node.items()], edges, before
 
