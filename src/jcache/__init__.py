@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         NotInEffect as NotInEffect,
         NotStorable as NotStorable,
     )
+    from jcache.fingerprint.type_keys import register_key as register_key
     from jcache.formats.pytrees import register_class as register_class
     from jcache.graphs.cache import GraphCache as GraphCache
     from jcache.graphs.decorator import (
@@ -100,6 +101,7 @@ _MODULES = {
     "jcache.entry": "Entry",
     "jcache.errors": "CannotWrite GraphKeyError InvalidValue JcacheError LedgerUnavailable Locked NoCacheHere "
     "NotInEffect NotStorable",
+    "jcache.fingerprint.type_keys": "register_key",
     "jcache.formats.pytrees": "register_class",
     "jcache.graphs.cache": "GraphCache",
     "jcache.graphs.decorator": "GraphFunction graph",

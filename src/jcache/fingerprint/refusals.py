@@ -4,7 +4,7 @@ import io
 import types
 from typing import Any, Final
 
-WAY_OUT: Final = "give its class `__cache_key__`, or pass in what it is made of"
+WAY_OUT: Final = "give its class `__cache_key__`, call `jcache.register_key`, or pass in what it is made of"
 _BESIDE: Final = frozenset(
     {"_thread", "threading", "logging", "asyncio", "_asyncio", "concurrent", "contextvars", "_contextvars", "socket",
      "_socket", "ssl", "subprocess", "multiprocessing", "queue", "_queue", "tqdm", "rich", "loguru", "structlog"}

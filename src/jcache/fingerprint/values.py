@@ -10,7 +10,7 @@ import enum
 import io
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from jcache.fingerprint import arrays, attributes, origins
@@ -20,6 +20,7 @@ from jcache.fingerprint.describe import plain
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused, check, is_beside, type_name
 from jcache.fingerprint.snapshot import GROWING, Snapshot
+from jcache.fingerprint.type_keys import type_key
 from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, UNCHANGING, Handler, member
 
 _POINTER: Final = 8
@@ -156,12 +157,14 @@ class Encoder:
         }
         return [self.attributes(own.items())] if own else []
 
-    def state(self, value: Any) -> bytes:
-        """Of the attributes of an object that count."""
+    def state(self, value: Any, beside: Collection[str] = ()) -> bytes:
+        """Of the attributes of an object that count, beside those of some names."""
         kind = type(value)
         wholly = self._is_whole(kind)
         found = []
         for name, each in attributes.held(value):
+            if name in beside:
+                continue
             if name == "_id" and attributes.is_of_linen(kind):
                 found.append((name, self._linen_ids.setdefault(each, len(self._linen_ids))))
             elif (kept := attributes.is_kept(kind, name)) or not (wholly or name in self.names):
@@ -197,14 +200,15 @@ def _is_plain(cls: type, base: type) -> bool:
 
 def _handler(value: Any, kind: type) -> Handler:
     """How a value is encoded whose exact type is in no table."""
+    key = type_key(kind)
+    if key is not None:
+        return _of_fixed if key.is_fixed else _by_key
     if issubclass(kind, type):
         return _class
     if issubclass(kind, types.ModuleType):
         return _module
     if issubclass(kind, enum.Enum):
         return member
-    if any("__cache_key__" in vars(each) for each in kind.__mro__):
-        return _keyed
     handler = arrays.handler(value)
     if handler is not None:
         return handler
@@ -221,8 +225,22 @@ def _module(encoder: Encoder, value: Any) -> bytes:
     return encoder.module(value)
 
 
-def _keyed(encoder: Encoder, value: Any) -> bytes:
-    return several(b"keyed", [encoder.class_(type(value)), encoder.encode(value.__cache_key__())])
+def _by_key(encoder: Encoder, value: Any) -> bytes:
+    """Of what counts by what a function returns of it."""
+    kind = type(value)
+    key = type_key(kind)
+    items = [encoder.class_(kind)]
+    if key is not None and key.function is not None:
+        content = key.function(value)
+        if content is value:
+            raise Refused(value, "its key is the object itself", "return from its key what it is made of")
+        items += [encoder.encode(content), *([encoder.encode(key.function)] if key.is_registered else [])]
+        items += [] if key.covers is None else [encoder.state(value, key.covers)]
+    return several(b"keyed", items)
+
+
+def _of_fixed(encoder: Encoder, value: Any) -> bytes:
+    return _by_key(encoder, value)
 
 
 def _by_type(encoder: Encoder, value: Any) -> bytes:
@@ -265,8 +283,6 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
             if not _is_plain(kind, base) and not hasattr(kind, "n_sequence_fields"):
                 return _opaque(encoder, value)
             return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value)])
-    if isinstance(value, Mapping) and encoder.is_library(kind):  # such as immutabledict, which keeps its hash beside
-        return encoder.class_(kind) + encoder.mapping(b"items", value.items())
     if isinstance(value, MEMBERS):
         return several(b"member", [encoder.class_(value.__objclass__), text(value.__name__)])
     if isinstance(value, types.GenericAlias):
@@ -277,4 +293,4 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
     return several(b"instance", [encoder.class_(kind), encoder.state(value)])
 
 
-_STABLE: Final = frozenset({_class, _module, member, _keyed, _by_type, *arrays.STABLE})
+_STABLE: Final = frozenset({_class, _module, member, _of_fixed, _by_type, *arrays.STABLE})

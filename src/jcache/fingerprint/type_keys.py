@@ -1,0 +1,180 @@
+"""Functions that return what of an object counts, by its type: those that the program registers, and ready ones.
+
+A ready one is found by its class's name in a module that the program has loaded; nothing is imported to find out.
+"""
+
+# ruff: noqa: ANN401 - objects of any library
+
+import copy
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from jcache.errors import InvalidValue
+from jcache.fingerprint.encoding import SCALARS
+from jcache.fingerprint.value_types import HANDLERS
+
+_BUILT_IN: Final = frozenset({*HANDLERS, *SCALARS, object, type, ModuleType})
+
+
+class TypeKey(NamedTuple):
+    """What of the instances of a class counts.
+
+    Attributes:
+        function: returns what counts; None where nothing does but the class.
+        covers: the names of the attributes that it stands for; all others count too. None where no attribute counts.
+        is_fixed: whether instances never change, so that it does not matter which of several equal ones it is.
+        is_registered: whether it is the program's, so that its code counts.
+    """
+
+    function: Callable[[Any], object] | None
+    covers: frozenset[str] | None = None
+    is_fixed: bool = False
+    is_registered: bool = False
+
+
+_registered: dict[type, TypeKey] = {}
+
+
+def register_key(cls: type, function: Callable[[Any], object] | None) -> None:
+    """Let a function say what of a class's instances counts in the keys of graphs and traces.
+
+    What it returns takes the place of the object, whose attributes then do not count. The function's own code counts.
+    Of an instance of a subclass the attributes count as well. Of two registrations of a class the later one holds.
+
+    Args:
+        cls: a class that cannot be given a method ``__cache_key__``, such as another library's.
+        function: takes an instance and returns all of its content: plain values, arrays, containers of them. None if
+            nothing counts but the class itself; subclasses do not inherit that.
+
+    Raises:
+        InvalidValue: ``cls`` is no class, or one of Python's own that has a key; or ``function`` cannot be called.
+
+    Example:
+        >>> import jcache
+        >>> from fractions import Fraction
+        >>> jcache.register_key(Fraction, lambda fraction: (fraction.numerator, fraction.denominator))
+    """
+    if not isinstance(cls, type):
+        raise InvalidValue(f"{cls!r} cannot be given a key: it is not a class.")
+    if cls in _BUILT_IN:
+        raise InvalidValue(f"{cls.__qualname__} cannot be given a key: jcache has one for it.")
+    if function is not None and not callable(function):
+        raise InvalidValue(f"{function!r} cannot be the key of {cls.__qualname__}: give a function, or None.")
+    _registered[cls] = TypeKey(function, is_registered=True)
+
+
+def type_key(kind: type) -> TypeKey | None:
+    """Return what of a class's instances counts; None where only its attributes tell."""
+    for cls in kind.__mro__[:-1]:
+        if cls in _registered:
+            key, is_own = _registered[cls], kind is cls
+        elif "__cache_key__" in cls.__dict__:
+            return _CACHE_KEY
+        elif cls.__qualname__ in _READY and _is_at((ready := _READY[cls.__qualname__])[0], cls):
+            key, is_own = ready[1], _package(kind) == _package(cls)
+        else:
+            continue
+        if is_own or key.covers is not None:
+            return key
+        if key.function is not None:
+            return key._replace(covers=frozenset(), is_fixed=False)
+    return None
+
+
+def _is_at(module: str, cls: type) -> bool:
+    """Whether a module has a class under its name; one of another package is not looked at, which might import it."""
+    return module.partition(".")[0] == _package(cls) and getattr(sys.modules.get(module), cls.__name__, None) is cls
+
+
+def _package(cls: type) -> str:
+    return str(cls.__module__).partition(".")[0]
+
+
+def _reduced(value: Any) -> object:
+    """What pickle and copy make another one of."""
+    parts = value.__reduce_ex__(4)
+    return parts if isinstance(parts, str) else (parts[1], [_state(each) for each in parts[2:]])
+
+
+def _state(part: Any) -> object:
+    """A part of it without what pandas notes of an object as it is read."""
+    if type(part) is tuple:
+        return [_state(each) for each in part if type(each) is not dict or _state(each)]
+    if type(part) is dict:
+        return [(name, part[name]) for name in sorted(part) if name != "_cache" and (name != "_readonly" or part[name])]
+    return list(part) if hasattr(type(part), "__next__") else part
+
+
+def _of_table(table: Any) -> object:
+    plain = sys.modules["numpy"].dtype
+    columns = [table] if table.ndim == 1 else [column for _, column in table.items()]
+    arrays = [each.to_numpy() if isinstance(each.dtype, plain) else each.array for each in columns]
+    return table.axes, arrays, table.attrs, table.flags.allows_duplicate_labels
+
+
+def _of_arrow(array: Any) -> object:
+    return str(array.type), array.to_pylist() if hasattr(array, "to_pylist") else array.as_py()
+
+
+def _of_network(graph: Any) -> object:
+    """Nodes and edges in the order in which they are read."""
+    many = graph.is_multigraph()
+    edges = [
+        (node, [*near], [[*each.items()] if many else each for each in near.values()])
+        for node, near in graph._adj.items()
+    ]
+    before = [(node, [*near]) for node, near in graph._pred.items()] if graph.is_directed() else None
+    return [*graph._node.items()], edges, before
+
+
+def _of_sparse(matrix: Any) -> object:
+    """The flags as scipy would find them out, which it notes in the matrix as soon as one is asked for."""
+    if matrix.format == "dok":
+        return [*matrix.items()]
+    own = copy.copy(matrix) if matrix.format in {"csr", "csc", "bsr"} else None
+    return own is None or (own.has_sorted_indices, own.has_canonical_format)
+
+
+def _of_configuration(node: Any) -> object:
+    """The resolvers of its interpolations; of a part the parent counts, which has them."""
+    resolvers = sys.modules["omegaconf.basecontainer"].BaseContainer._resolvers
+    is_whole = node._get_parent() is None
+    return {name: each for name, each in resolvers.items() if is_whole and not name.startswith("oc.")}
+
+
+def _covering(function: Callable[[Any], object], names: str, *, is_fixed: bool = False) -> TypeKey:
+    return TypeKey(function, frozenset(names.split()), is_fixed)
+
+
+_CACHE_KEY: Final = TypeKey(lambda value: value.__cache_key__(), is_fixed=True)
+_FIXED: Final = TypeKey(_reduced, is_fixed=True)
+_READY: Final = {
+    name: (module, key)
+    for module, names, key in (
+        ("flax.core", "FrozenDict", _covering(dict, "_dict _hash")),
+        ("immutabledict", "immutabledict", _covering(dict, "_dict _hash")),
+        ("mujoco", "MjModel", TypeKey(_reduced)),
+        ("networkx", "Graph", _covering(_of_network, "_node _adj _succ _pred __networkx_cache__ nodes adj succ pred "
+                                        "edges in_edges out_edges degree in_degree out_degree")),
+        ("omegaconf", "Node", _covering(_of_configuration, "_flags_cache")),
+        ("orbax.checkpoint", "AbstractCheckpointManager AbstractCheckpointer", TypeKey(None, is_fixed=True)),
+        ("pandas", "DataFrame Series", _covering(_of_table, "_mgr _attrs _flags _item_cache _cacher _is_copy")),
+        ("pandas", "Index Interval Period Timedelta Timestamp", _covering(
+            _reduced, "_cache _codes _data _freq _id _levels _microseconds _name _names _range _references _seconds "
+            "sortorder", is_fixed=True)),
+        ("pandas.api.extensions", "ExtensionArray", TypeKey(_reduced)),
+        ("pandas.api.extensions", "ExtensionDtype", _FIXED),
+        ("pandas.tseries.offsets", "BaseOffset", _FIXED),
+        ("pandas.api.typing", "NAType NaTType", _FIXED),
+        ("pandas._libs.sparse", "SparseIndex", _FIXED),
+        ("pyarrow", "Array ChunkedArray Scalar", TypeKey(_of_arrow, is_fixed=True)),
+        ("pyarrow", "DataType", TypeKey(str, is_fixed=True)),
+        ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # which holds an address
+        ("scipy.sparse", "sparray spmatrix", _covering(_of_sparse, "_dict _has_sorted_indices _has_canonical_format")),
+        ("weakref", "WeakKeyDictionary WeakValueDictionary", TypeKey(dict)),
+        ("zoneinfo", "ZoneInfo", _FIXED),
+    )
+    for name in names.split()
+}  # fmt: skip
