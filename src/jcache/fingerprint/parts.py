@@ -2,6 +2,7 @@
 
 # ruff: noqa: ANN401 - programs hold anything
 
+import functools
 import os
 import sys
 from bisect import bisect
@@ -176,12 +177,27 @@ class Parts(Encoder):
     def add_options(self) -> None:
         """Take down JAX's options, as they will be once it is imported."""
         config = getattr(sys.modules.get("jax"), "config", None)
-        for option, usual in _JAX_OPTIONS.items():
-            value = os.environ.get(option.upper(), usual)
-            value = (
-                {"1": "True", "0": "False"}.get(value, value) if config is None else str(getattr(config, option, None))
-            )
-            self._add(f"environment {option}", text(value), value)
+        if config is None:
+            values = tuple(map(_option_of_environment, _JAX_OPTIONS))
+        else:
+            values = tuple([str(getattr(config, option, None)) for option in _JAX_OPTIONS])
+        self.parts.update(_of_options(values))
+
+
+@functools.lru_cache(64)
+def _of_options(values: tuple[str, ...]) -> dict[str, Part]:
+    named = zip(_JAX_OPTIONS, values, strict=True)
+    return {f"environment {option}": Part(sha256(text(value)), value) for option, value in named}
+
+
+def _option_of_environment(option: str) -> str:
+    """Return what an option of JAX will be; jcache's own look need not be noted (see `jcache.fingerprint.io`)."""
+    name, environ = option.upper(), os.environ
+    known = vars(environ).get("_data") if os.name == "posix" and type(environ) is os._Environ else None
+    if known is not None and name.encode() not in known:
+        return _JAX_OPTIONS[option]
+    value = environ.get(name, _JAX_OPTIONS[option])
+    return {"1": "True", "0": "False"}.get(value, value)
 
 
 def total(parts: Mapping[str, Part]) -> bytes:
