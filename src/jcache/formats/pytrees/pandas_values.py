@@ -85,7 +85,8 @@ def array_of(state: Any) -> Any:
         return pd.Categorical.from_codes(state["codes"], dtype=dtype)
     if "zone" in state:
         dtype = pd.api.types.pandas_dtype(state["zone"])
-        return pd.DatetimeIndex(state["values"]).tz_localize("UTC").tz_convert(dtype.tz).array
+        made = pd.Series(state["values"], copy=False).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
+        return made.array
     if "strings" in state:
         dtype = pd.StringDtype("python", na_value=float("nan") if state["is_nan"] else pd.NA)
         return pd.array(state["strings"], dtype=dtype)
