@@ -34,6 +34,8 @@ _JAX_OPTIONS: Final[Mapping[str, str]] = {
     "jax_platforms": "None",
 }
 """What results depend on, with the usual values: while JAX is not imported, the environment decides."""
+_USUAL: Final = tuple(_JAX_OPTIONS.values())
+_VARIABLES: Final = frozenset(option.upper().encode() for option in _JAX_OPTIONS)
 
 
 class Part(NamedTuple):
@@ -176,28 +178,25 @@ class Parts(Encoder):
 
     def add_options(self) -> None:
         """Take down JAX's options, as they will be once it is imported."""
-        config = getattr(sys.modules.get("jax"), "config", None)
-        if config is None:
-            values = tuple(map(_option_of_environment, _JAX_OPTIONS))
-        else:
-            values = tuple([str(getattr(config, option, None)) for option in _JAX_OPTIONS])
-        self.parts.update(_of_options(values))
+        self.parts.update(_of_options(option_values()))
+
+
+def option_values() -> tuple[str, ...]:
+    """Return the values of JAX's options that results depend on, as they will be once it is imported."""
+    config = getattr(sys.modules.get("jax"), "config", None)
+    if config is not None:
+        return tuple([str(getattr(config, option, None)) for option in _JAX_OPTIONS])
+    known = vars(os.environ).get("_data") if os.name == "posix" and type(os.environ) is os._Environ else None
+    if known is not None and known.keys().isdisjoint(_VARIABLES):  # jcache's own look need not be noted, see `io`
+        return _USUAL
+    values = [os.environ.get(option.upper(), usual) for option, usual in _JAX_OPTIONS.items()]
+    return tuple([{"1": "True", "0": "False"}.get(value, value) for value in values])
 
 
 @functools.lru_cache(64)
 def _of_options(values: tuple[str, ...]) -> dict[str, Part]:
     named = zip(_JAX_OPTIONS, values, strict=True)
     return {f"environment {option}": Part(sha256(text(value)), value) for option, value in named}
-
-
-def _option_of_environment(option: str) -> str:
-    """Return what an option of JAX will be; jcache's own look need not be noted (see `jcache.fingerprint.io`)."""
-    name, environ = option.upper(), os.environ
-    known = vars(environ).get("_data") if os.name == "posix" and type(environ) is os._Environ else None
-    if known is not None and name.encode() not in known:
-        return _JAX_OPTIONS[option]
-    value = environ.get(name, _JAX_OPTIONS[option])
-    return {"1": "True", "0": "False"}.get(value, value)
 
 
 def total(parts: Mapping[str, Part]) -> bytes:

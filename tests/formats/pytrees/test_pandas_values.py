@@ -13,7 +13,7 @@ from tests.helpers.package_values import column, index
 
 pd = pytest.importorskip("pandas")
 KINDS = {
-    "float64": "numpy", "texts": "arrow", "objects": "objects", "categories": "codes", "times": "numpy",
+    "float64": "numpy", "objects": "objects", "categories": "codes", "times": "numpy",
     "zoned": "zone", "spans": "numpy", "Int64": "masked", "Float32": "masked", "boolean": "masked",
     "python texts": "strings", "arrow texts": "arrow", "periods": "arrow", "ranges": "arrow",
 }  # fmt: skip

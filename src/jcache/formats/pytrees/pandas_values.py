@@ -88,12 +88,16 @@ def array_of(state: Any) -> Any:
         made = pd.Series(state["values"], copy=False).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
         return made.array
     if "strings" in state:
-        dtype = pd.StringDtype("python", na_value=float("nan") if state["is_nan"] else pd.NA)
-        return pd.array(state["strings"], dtype=dtype)
+        return pd.array(state["strings"], dtype=_string_dtype("python", is_nan=state["is_nan"]))
     if "masked" in state:
         dtype = pd.api.types.pandas_dtype(state["masked"])
         return dtype.construct_array_type()(state["values"], state["mask"])
     return _arrow(state)
+
+
+def _string_dtype(storage: str, *, is_nan: bool) -> Any:
+    more = {"na_value": float("nan")} if is_nan else {}  # which pandas before 2.3 does not know
+    return _pandas().StringDtype(storage, **more)
 
 
 def _plain_objects(array: Any) -> dict[str, object]:
@@ -148,8 +152,7 @@ def _arrow(state: Any) -> Any:
     if name == _ARROW:
         dtype = pd.ArrowDtype(values.type)
     elif name.startswith("string "):
-        storage = name.partition(" ")[2]
-        dtype = pd.StringDtype(storage, na_value=float("nan") if state["is_nan"] else pd.NA)
+        dtype = _string_dtype(name.partition(" ")[2], is_nan=state["is_nan"])
     else:
         dtype = pd.api.types.pandas_dtype(name)
     return dtype.__from_arrow__(values)
