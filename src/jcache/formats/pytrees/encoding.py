@@ -17,16 +17,8 @@ from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
 from jcache.formats.pytrees.adapters import plain_of
 from jcache.formats.pytrees.grammar import (
-    ADVICE,
-    MAX_DEPTH,
-    MAX_VALUES,
-    PLAIN,
-    CannotEncode,
-    Unsupported,
-    are_nodes,
-    bits_of,
-    is_text,
-)
+    ADVICE, MAX_DEPTH, MAX_VALUES, PLAIN, CannotEncode, Unsupported, are_nodes, bits_of, is_text,
+)  # fmt: skip
 from jcache.formats.pytrees.memory import Arrays
 from jcache.formats.pytrees.payload import MAX_TREE, Dumped, join_payload
 from jcache.formats.pytrees.registration import Registered, registered
