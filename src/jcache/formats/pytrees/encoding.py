@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.errors import NotStorable
 from jcache.formats.compression import MAX_CONTENT
 from jcache.formats.envelope import ALIGNMENT
-from jcache.formats.pytrees import classes, dtypes, jax_arrays
+from jcache.formats.pytrees import classes, dtypes, grammar, jax_arrays
 from jcache.formats.pytrees.adapters import plain_of
-from jcache.formats.pytrees.grammar import (
-    ADVICE, MAX_DEPTH, MAX_VALUES, PLAIN, CannotEncode, Unsupported, are_nodes, bits_of, is_text,
-)  # fmt: skip
+from jcache.formats.pytrees.grammar import MAX_DEPTH, PLAIN, CannotEncode, Unsupported, are_nodes, bits_of, is_text
 from jcache.formats.pytrees.memory import Arrays
 from jcache.formats.pytrees.payload import MAX_TREE, Dumped, join_payload
 from jcache.formats.pytrees.registration import Registered, registered
@@ -52,7 +50,9 @@ def dump(value: object) -> Dumped:
     except Exception as error:
         raise NotStorable(f"The value cannot be stored: {type(error).__name__}: {error}.") from error
     if len(tree) > MAX_TREE:
-        raise NotStorable(f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {ADVICE}.")
+        raise NotStorable(
+            f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {grammar.ADVICE}."
+        )
     return Dumped(tuple(join_payload(tree, blocks, shares=encoder.containers.are_shared or encoder.arrays.has_views)))
 
 
@@ -108,8 +108,8 @@ class _Encoder:
         if len(self._open) >= MAX_DEPTH:
             raise CannotEncode(container, f"is nested more than {MAX_DEPTH} levels deep", "flatten the value")
         self._values += len(items)
-        if self._values > MAX_VALUES:
-            raise CannotEncode(container, f"makes it more than {MAX_VALUES:,} values", "make arrays of them")
+        if self._values > grammar.MAX_VALUES:
+            raise CannotEncode(container, f"makes it more than {grammar.MAX_VALUES:,} values", "make arrays of them")
         if are_nodes(items):
             return list(items)
         self._open.add(id(container))
@@ -157,7 +157,7 @@ class _Encoder:
         try:
             found = plain_of(value)
         except Unsupported as error:
-            raise CannotEncode(value, str(error), error.advice or ADVICE) from error
+            raise CannotEncode(value, str(error), error.advice or grammar.ADVICE) from error
         if found is None:
             raise CannotEncode(value, "no codec knows")
         return self._stored_as(found[0], value, found[1])
