@@ -42,6 +42,9 @@ class Patch:
         self._on = False
         above = None
         function = getattr(self._module, self._name)
+        if function is self._patched and not hasattr(self._original, "_jcache_patch"):
+            _put(self._module, self._name, self._original)
+            return
         while isinstance(patch := getattr(function, "_jcache_patch", None), Patch) and patch._patched is function:
             function = patch._original
             if patch._on:
@@ -50,6 +53,14 @@ class Patch:
                 _put(self._module, self._name, function)
             else:
                 above._original = vars(above._patched)[above._ORIGINAL] = function
+
+    def redo(self) -> bool:
+        """Replace the function again after `undo`; return False where it is not the one that was replaced."""
+        if getattr(self._module, self._name) is not self._original:
+            return False
+        self._on = True
+        _put(self._module, self._name, self._patched)
+        return True
 
     def _call_original(self, *args: Any, **kwargs: Any) -> Any:
         return self._original(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Loading a graph against phasic's JSON and against numpy's own file of the same arrays, in one run.
+"""Loading a graph against phasic's JSON, numpy's own file of the same arrays and joblib's cache, in one run.
 
     pytest tests/benchmarks/test_graphs.py --benchmark-only -s
 
@@ -7,6 +7,7 @@ phasic's own function if phasic is installed, else by one that does the same.
 """
 
 import importlib
+import itertools
 import json
 import time
 import warnings
@@ -17,8 +18,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jcache import FileCodec, GraphCache
 from jcache.formats import pytrees
 from jcache.formats.envelope import Codec, seal
+from jcache.store import verified_files
 from jcache.store.mapped import open_sealed
 from tests.benchmarks.measure import compare
 
@@ -82,7 +85,7 @@ def ours_fixture(graph: dict[str, Any], tmp_path: Path) -> Callable[[], object]:
     path.write_bytes(seal(pieces, kind="graphs", name="f", key="k", build_seconds=1.7, created_ns=1, codec=Codec.NONE))
 
     def load() -> object:
-        return pytrees.load(open_sealed(path)[1])
+        return pytrees.load(open_sealed(str(path))[1])
 
     found: Any = load()
     assert found.keys() == graph.keys() and all(np.array_equal(found[name], graph[name]) for name in graph)
@@ -145,3 +148,96 @@ def test_load_against_numpy(
 
     print(f"\n{path.stat().st_size:,} bytes of .npz")
     assert compare(benchmark, ours, peer, time.perf_counter, ROUNDS) <= 2
+
+
+# -- against joblib
+
+
+def small(number: int, theta: float = 1.0) -> dict[str, Any]:
+    return {"number": number, "theta": theta, "names": ["a", "b"], "rate": number * theta}
+
+
+def large(size: int) -> np.ndarray[Any, Any]:
+    return np.arange(size, dtype=np.float64)
+
+
+def save(value: Any, path: str) -> None:
+    with open(path, "wb") as file:
+        np.save(file, value)
+
+
+def load(path: str) -> Any:
+    return np.load(path)
+
+
+ROWS: dict[str, tuple[Callable[..., Any], int, FileCodec | None, float]] = {
+    "small dictionary": (small, 3, None, 0.8),
+    "4 MB array": (large, 500_000, None, 0.6),
+    "4 MB file": (large, 500_000, FileCodec(save, load), 1.2),  # the key of a call has the codec's functions in it
+}
+
+
+@pytest.fixture(name="joblib")
+def joblib_fixture() -> Any:
+    return pytest.importorskip("joblib")
+
+
+def read(value: Any) -> Any:
+    """Return something for which all of a value is read."""
+    return float(value.sum()) if isinstance(value, np.ndarray) else value
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_hits_against_joblib(benchmark: Any, joblib: Any, tmp_path: Path, row: str) -> None:
+    """A hit whose value is read takes less time than that of `joblib.Memory`, of a file about the same."""
+    function, argument, codec, most = ROWS[row]
+    cache = GraphCache(tmp_path / "ours", codec=codec)
+    memory = joblib.Memory(tmp_path / "joblib", verbose=0).cache(function)
+
+    def ours() -> object:
+        return read(cache.get_or_build(function, argument))
+
+    def peer() -> object:
+        return read(memory(argument))
+
+    assert ours() == peer() == ours()
+    time.sleep(0.1)  # so that the files are older than the steps in which their change times are counted
+    ratio = compare(benchmark, ours, peer, time.perf_counter, 100)
+    assert cache.stats().builds == 1 and ratio <= most
+
+
+@pytest.mark.parametrize("row", ["small dictionary", "4 MB array"])
+def test_the_first_hit_of_a_process_against_joblib(benchmark: Any, joblib: Any, tmp_path: Path, row: str) -> None:
+    """A hit of an entry that this process has not verified, which joblib never does, takes at most three
+    times as long.
+    """
+    function, argument, codec, _ = ROWS[row]
+    root = tmp_path / "ours"
+    memory = joblib.Memory(tmp_path / "joblib", verbose=0).cache(function)
+
+    def ours() -> object:
+        verified_files.forget_all()
+        return read(cache.get_or_build(function, argument))
+
+    def peer() -> object:
+        return read(memory(argument))
+
+    cache = GraphCache(root, codec=codec)
+    assert ours() == peer() == ours()
+    cache.flush()
+    time.sleep(0.1)
+    assert compare(benchmark, ours, peer, time.perf_counter, 100) <= 3
+
+
+def test_puts_against_joblib(benchmark: Any, joblib: Any, tmp_path: Path) -> None:
+    """Storing a small value, which is recorded, compared and protected from other builders, takes at most three times
+    as long as `joblib.Memory` needs.
+    """
+    cache = GraphCache(tmp_path / "ours")
+    memory = joblib.Memory(tmp_path / "joblib", verbose=0).cache(small)
+    numbers = itertools.count()
+    compare(
+        benchmark, lambda: cache.get_or_build(small, next(numbers)), lambda: memory(next(numbers)), time.perf_counter,
+        300,
+    )  # fmt: skip
+    assert benchmark.extra_info["ratio to the peer"] <= 3

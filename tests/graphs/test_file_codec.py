@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, NotStorable
 from jcache.findings import Damage, Finding
+from jcache.graphs import file_codec
 from jcache.graphs.file_codec import FileCodec, hand_over
 from jcache.layout import Kind, Root
 from jcache.store.directories import Directories
@@ -92,6 +94,24 @@ def test_a_file_is_handed_over_once(root: Root) -> None:
         path.write_bytes(changed)
         assert hand_over(root, KEY, PAYLOAD).read_bytes() == PAYLOAD
     assert os.listdir(root.handed) == [KEY]
+
+
+def test_a_file_that_is_the_same_is_not_compared_again(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process compares a file once for a content, and again if the file was changed or another content is due."""
+    path = hand_over(root, KEY, PAYLOAD, "content")
+    time.sleep(0.1)  # so that its change time is older than the steps in which it is counted
+    hand_over(root, KEY, PAYLOAD, "content")
+    with monkeypatch.context() as patch:
+        patch.setattr(file_codec, "_holds", None)
+        assert hand_over(root, KEY, PAYLOAD, "content") == path
+    before = path.stat()
+    path.write_bytes(b"x" * len(PAYLOAD))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert hand_over(root, KEY, PAYLOAD, "content").read_bytes() == PAYLOAD
+    time.sleep(0.1)
+    hand_over(root, KEY, PAYLOAD, "content")
+    other = memoryview(b"y" * len(PAYLOAD))
+    assert hand_over(root, KEY, other, "other content").read_bytes() == other
 
 
 def test_no_link_is_followed(root: Root, tmp_path: Path) -> None:

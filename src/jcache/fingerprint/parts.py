@@ -2,6 +2,7 @@
 
 # ruff: noqa: ANN401 - programs hold anything
 
+import functools
 import os
 import sys
 from bisect import bisect
@@ -33,6 +34,8 @@ _JAX_OPTIONS: Final[Mapping[str, str]] = {
     "jax_platforms": "None",
 }
 """What results depend on, with the usual values: while JAX is not imported, the environment decides."""
+_USUAL: Final = tuple(_JAX_OPTIONS.values())
+_VARIABLES: Final = frozenset(option.upper().encode() for option in _JAX_OPTIONS)
 
 
 class Part(NamedTuple):
@@ -175,13 +178,25 @@ class Parts(Encoder):
 
     def add_options(self) -> None:
         """Take down JAX's options, as they will be once it is imported."""
-        config = getattr(sys.modules.get("jax"), "config", None)
-        for option, usual in _JAX_OPTIONS.items():
-            value = os.environ.get(option.upper(), usual)
-            value = (
-                {"1": "True", "0": "False"}.get(value, value) if config is None else str(getattr(config, option, None))
-            )
-            self._add(f"environment {option}", text(value), value)
+        self.parts.update(_of_options(option_values()))
+
+
+def option_values() -> tuple[str, ...]:
+    """Return the values of JAX's options that results depend on, as they will be once it is imported."""
+    config = getattr(sys.modules.get("jax"), "config", None)
+    if config is not None:
+        return tuple([str(getattr(config, option, None)) for option in _JAX_OPTIONS])
+    known = vars(os.environ).get("_data") if os.name == "posix" and type(os.environ) is os._Environ else None
+    if known is not None and known.keys().isdisjoint(_VARIABLES):  # jcache's own look need not be noted, see `io`
+        return _USUAL
+    values = [os.environ.get(option.upper(), usual) for option, usual in _JAX_OPTIONS.items()]
+    return tuple([{"1": "True", "0": "False"}.get(value, value) for value in values])
+
+
+@functools.lru_cache(64)
+def _of_options(values: tuple[str, ...]) -> dict[str, Part]:
+    named = zip(_JAX_OPTIONS, values, strict=True)
+    return {f"environment {option}": Part(sha256(text(value)), value) for option, value in named}
 
 
 def total(parts: Mapping[str, Part]) -> bytes:

@@ -54,8 +54,9 @@ class GraphCache:
     """A cache of graphs: of what Python functions build.
 
     A graph is any tree of numpy or jax arrays and plain values (numbers, texts, bytes, lists, tuples, dicts, sets,
-    dataclasses, namedtuples, enums), an instance of a class given to `jcache.register_class`, or anything at all with a
-    `jcache.FileCodec`. Each call that is served gives a graph of its own. Several threads and processes may use it.
+    dataclasses, namedtuples, enums), sparse matrices, tables, networks and search trees of scipy, pandas and networkx,
+    an instance of a class given to `jcache.register_class`, or anything at all with a `jcache.FileCodec`. Each call
+    that is served gives a graph of its own. Several threads and processes may use it.
 
         cache = jcache.GraphCache()
         mesh = cache.get_or_build(make_mesh, "wing.stl", resolution=0.1)

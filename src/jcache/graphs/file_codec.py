@@ -1,8 +1,9 @@
 """Graphs that other code reads from a file: written to a temporary path, and handed over as a file at a stable one.
 
 The entry of such a graph is a sealed envelope like any other, whose payload is the file. To be loaded, the payload is
-laid out once as ``ROOT/.jcache/handed/<key>``, which is compared with the entry at every load and written anew if it
-differs. Removing the entry removes this file too; who has mapped it keeps what he has mapped.
+laid out once as ``ROOT/.jcache/handed/<key>``. Each process compares that with the entry, again whenever it was changed
+(`jcache.store.verified_files`), and writes it anew if it differs. Removing the entry removes this file too; who has
+mapped it keeps what he has mapped.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import finalize
 
+from jcache import clock
 from jcache.errors import InvalidValue, NotStorable
 from jcache.formats.pytrees import Dumped
 from jcache.layout import TEMPORARY_PREFIX, Root, check_key
 from jcache.store import files
 from jcache.store.directories import opened
+from jcache.store.file_systems import is_local
+from jcache.store.verified_files import Identity, identity_of, is_settled
 
 _PIECE: Final = 1 << 20
+_MOST_COMPARED: Final = 1_000
 
 
 class FileCodec:
@@ -84,31 +89,54 @@ class FileCodec:
                 os.unlink(path)
 
 
-def hand_over(root: Root, key: str, payload: memoryview) -> Path:
+def hand_over(root: Root, key: str, payload: memoryview, content: str | None = None) -> Path:
     """A graph's payload, which is verified, as a file at a stable path.
 
     Args:
         root: where it is to lie; where that cannot be written, it lies in a directory of this process.
         key: of the entry, which may be in another root.
         payload: the file's bytes.
+        content: their digest in the entry, by which the comparison is remembered; None if it is not to be.
 
     Raises:
         OSError: the file can be written nowhere.
     """
     place = root.handed / check_key(key)
+    if _is_compared(place, content):
+        return place
     try:
         with opened(root, root.handed, make=True) as directory:
-            if not _holds(key, payload, directory=directory):
+            if not _holds(key, payload, directory=directory, place=place, content=content):
                 files.publish(key, payload, directory=directory)
     except OSError:
         place = _of_process() / key
-        if not _holds(place, payload):
+        if not _is_compared(place, content) and not _holds(place, payload, place=place, content=content):
             files.publish(place, payload)
     return place
 
 
-def _holds(path: str | Path, data: memoryview, *, directory: int | None = None) -> bool:
-    """Whether a path, in an open directory if one is given, is a regular file of exactly these bytes."""
+def _is_compared(place: Path, content: str | None) -> bool:
+    """Whether the file of a path is still the one that this process has compared with an entry."""
+    known = _compared.get(place)
+    try:
+        return known is not None and known == (content, identity_of(os.lstat(place)))
+    except OSError:
+        return False
+
+
+def _holds(
+    path: str | Path, data: memoryview, *, place: Path, content: str | None, directory: int | None = None
+) -> bool:
+    """Whether a path, in an open directory if one is given, is a regular file of exactly these bytes.
+
+    Args:
+        path: the path.
+        data: the bytes.
+        place: the whole path.
+        content: what the comparison is remembered by.
+        directory: descriptor of an open directory.
+    """
+    at_ns = clock.now_ns()
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
@@ -119,10 +147,17 @@ def _holds(path: str | Path, data: memoryview, *, directory: int | None = None) 
             return False
         start = 0
         while piece := file.read(_PIECE):
-            if piece != data[start : start + len(piece)]:
+            if piece != bytes(data[start : start + len(piece)]):  # views are compared item by item
                 return False
             start += len(piece)
+        if start == len(data) and content is not None and is_settled(status, at_ns) and is_local(descriptor):
+            if len(_compared) >= _MOST_COMPARED:
+                _compared.clear()
+            _compared[place] = content, identity_of(status)
         return start == len(data)
+
+
+_compared: Final[dict[Path, tuple[str, Identity]]] = {}  # by path, digest of the content, and what the file is
 
 
 @cache

@@ -5,6 +5,7 @@ Nothing that concerns only the cache is raised here, but where it says so.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from jcache import clock
@@ -77,7 +78,8 @@ class GraphLookup:
             world.look_again()
         why = world.judged.refused
         for root in () if why else (own, *call.shared):
-            opened = open_softly(root, GRAPHS, world.entry)
+            on_record = partial(call.store.digest_on_record, world.entry) if root is own else None
+            opened = open_softly(root, GRAPHS, world.entry, on_record)
             if isinstance(opened, Finding):
                 self.set_aside(call, opened, root)
                 why = why or f"it was damaged: {opened.evidence.rstrip('.')}"
@@ -129,7 +131,8 @@ class GraphLookup:
         if self._codec is None:
             return pytrees.load(opened.payload)
         try:
-            return self._codec.load(str(hand_over(root, opened.header.key, opened.payload)))
+            content = opened.header.payload_sha256
+            return self._codec.load(str(hand_over(root, opened.header.key, opened.payload, content)))
         except Exception as error:
             raise Unresolved(f"{self._codec!r} cannot load it: its `load` raised {error!r}.") from error
 

@@ -12,7 +12,7 @@ from jcache.layout import Root
 from jcache.runtime.worlds.comparisons import Comparisons
 from jcache.runtime.worlds.digests import digests_of
 from jcache.runtime.worlds.judgement import Check, judge
-from jcache.runtime.worlds.world import take
+from jcache.runtime.worlds.world import take_lately
 from jcache.store.lineage import version_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class GraphWorld:
         self._by_chance = bool(fingerprint.chance)
         self._check = check
         self._comparisons = Comparisons(root, GRAPHS, shared)
-        self._world = take(digests_of(root)).of_call(fingerprint.loose)
+        self._world = take_lately(digests_of(root)).of_call(fingerprint.loose)
         self.told = ""
         self._own: tuple[str, str] | None = None  # the entry that this process has stored or compared
         self.look_again()

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.depends_on import Dependency
+from jcache.graphs.codec_hashes import CodecHashes
 from jcache.graphs.file_codec import FileCodec
 from jcache.graphs.roots import Places
 from jcache.graphs.told import Told
@@ -52,6 +53,7 @@ class KeyedCalls:
     def __init__(self, places: Places, codec: FileCodec | None, depends_on: tuple[Dependency, ...], told: Told) -> None:
         self._places = places
         self._codec = codec
+        self._of_codec = CodecHashes(() if codec is None else (codec.save, codec.load))
         self._depends_on = depends_on
         self._told = told
 
@@ -80,6 +82,5 @@ class KeyedCalls:
         """Return the key; with a codec also of its name and functions, since other ones write and read other bytes."""
         if self._codec is None:
             return taken.key
-        functions = [fingerprint(function).hash for function in (self._codec.save, self._codec.load)]
-        text = "\n".join([taken.hash, self._codec.name, *functions])
+        text = "\n".join([taken.hash, self._codec.name, *self._of_codec()])
         return storable(f"{taken.name}-{hashlib.sha256(text.encode()).hexdigest()}")

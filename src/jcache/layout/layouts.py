@@ -2,6 +2,7 @@
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -123,7 +124,7 @@ class _JaxLayout:
         return self.name
 
     def directory(self, path: Path, kind: Kind) -> Path:
-        return path if self.plain and kind is Kind.EXECUTABLES else path / DIRECTORY_NAMES[kind]
+        return path if self.plain and kind is Kind.EXECUTABLES else _below(path, kind)
 
     def file_name(self, kind: Kind, key: str) -> str:
         return key + ENTRY_SUFFIX
@@ -140,6 +141,11 @@ class _JaxLayout:
             return False
         names = (key + ENTRY_SUFFIX, key + SIDECAR_SUFFIX)
         return file_name in names or (file_name == key and member(file_name)[0] is FileKind.LEGACY)
+
+
+@lru_cache(256)
+def _below(path: Path, kind: Kind) -> Path:
+    return path / DIRECTORY_NAMES[kind]
 
 
 class _JcacheLayout(_JaxLayout):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from jcache.errors import LedgerUnavailable
 from jcache.layout import Kind, Root
 from jcache.runtime.threads_ledger import ThreadsLedger
 from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.economics import Spending, Spent
 from jcache.store.evictor import BUSY_TIMEOUT_S
-from jcache.store.ledger import Known
+from jcache.store.ledger import UNVERIFIED, Known
 from jcache.store.store import Store
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class ProgramStore:
             rules=rules,
         )
         self._spending = Spending()
+        self._is_ledger_unavailable = False
 
     @property
     def max_bytes(self) -> int | None:
@@ -71,6 +73,20 @@ class ProgramStore:
     def put(self, kind: Kind, key: str, data: bytes, *, seconds: float | None, origin: str) -> PutResult:
         """Store an entry unless its key is there already; arguments and errors are those of `EntryWriter.put`."""
         return self._store.writer.put(kind, key, data, seconds=seconds, origin=origin)
+
+    def digest_on_record(self, kind: Kind, key: str) -> str | None:
+        """Return the digest of an entry's file in the ledger; None if there is none that was taken in this root."""
+        if self._is_ledger_unavailable:
+            return None
+        try:
+            known = self.threads_ledger.known(kind, [key]).get(key)
+            copied_ns = self.threads_ledger.copied_ns()
+        except LedgerUnavailable:
+            self._is_ledger_unavailable = True  # a second try might wait again
+            return None
+        if known is None or known.checks == UNVERIFIED or (copied_ns or 0) >= (known.digest_ns or 0):
+            return None
+        return known.digest
 
     def entries(self, kind: Kind) -> Sequence[Entry]:
         """Return the entries of a kind."""

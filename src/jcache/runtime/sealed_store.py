@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -56,8 +56,16 @@ class OpenedEntry(NamedTuple):
         return Finding(damage=damage, path=self.path, evidence=evidence, kind=kind, key=key, stamp=self.stamp)
 
 
-def open_entry(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None:
+def open_entry(
+    root: Root, kind: Kind, key: str, on_record: Callable[[], str | None] | None = None
+) -> OpenedEntry | Finding | None:
     """Return the entry of a kind and key, the finding if it is damaged, or None if there is none.
+
+    Args:
+        root: the root.
+        kind: the kind.
+        key: the key.
+        on_record: returns the digest of the entry's file that the ledger has, as for `open_sealed`.
 
     Raises:
         OSError: the entry exists and cannot be read.
@@ -69,7 +77,7 @@ def open_entry(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None
             from jcache.verify.checks import not_a_file
 
             return not_a_file(path, kind, key, status.st_mode)
-        header, payload = open_sealed(path)
+        header, payload = open_sealed(str(path), seen=status, on_record=on_record)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except DamagedEntry as error:
@@ -80,10 +88,12 @@ def open_entry(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None
     return OpenedEntry(header, payload, root, path, Stamp.of(status))
 
 
-def open_softly(root: Root, kind: Kind, key: str) -> OpenedEntry | Finding | None:
+def open_softly(
+    root: Root, kind: Kind, key: str, on_record: Callable[[], str | None] | None = None
+) -> OpenedEntry | Finding | None:
     """Return the same as `open_entry`; if the entry cannot be read, warn and return None."""
     try:
-        return open_entry(root, kind, key)
+        return open_entry(root, kind, key, on_record)
     except OSError as error:
         reason = f"jcache cannot read {key} in {root.directory(kind)}: {error.strerror or error}."
         warn_once(("read", root.path), reason)
@@ -152,6 +162,10 @@ class SealedStore:
     def has(self, key: str) -> bool:
         """Return whether the root has an entry of this key."""
         return os.path.lexists(self._directory / (key + ENTRY_SUFFIX))
+
+    def digest_on_record(self, key: str) -> str | None:
+        """Return the digest of an entry's file in the ledger; None if there is none that was taken in this root."""
+        return self._queue.digest_on_record(key)
 
     def mark_used(self, key: str) -> None:
         """Mark an entry as used; a failure is ignored."""

@@ -100,6 +100,10 @@ class WriteQueue:
         self._touched_keys.add(key)
         self._write_use(key, now)
 
+    def digest_on_record(self, key: str) -> str | None:
+        """Return what `ProgramStore.digest_on_record` does, without waiting for a lock."""
+        return self.store.digest_on_record(self._kind, key)
+
     def learn(self, news: Known | Spent) -> None:
         """Keep a record for the next flush, without waiting for a lock."""
         self._pending.append(news)

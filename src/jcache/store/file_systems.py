@@ -1,7 +1,13 @@
 """The kind of the file system that a file is on."""
 
+from __future__ import annotations
+
 import sys
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import ctypes
 
 _LOCAL: Final = frozenset(  # of linux/magic.h and of ZFS
     {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x794C7630, 0xF2F52010, 0xCA451A4E, 0x2FC12FC1, 0x858458F6}
@@ -15,6 +21,13 @@ def is_local(descriptor: int) -> bool:
     if sys.platform != "linux":
         return False
     buffer = (ctypes.c_long * 32)()  # struct statfs has 120 bytes and begins with the type, a long
-    if ctypes.CDLL(None).fstatfs(descriptor, buffer) != 0:
+    if _libc().fstatfs(descriptor, buffer) != 0:
         return False
     return buffer[0] & 0xFFFFFFFF in _LOCAL
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    import ctypes
+
+    return ctypes.CDLL(None)

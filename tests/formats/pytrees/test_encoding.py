@@ -81,9 +81,9 @@ def test_values_that_unfold_without_end_are_small() -> None:
 
 def test_very_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted before they fill memory."""
-    from jcache.formats.pytrees import encoding
+    from jcache.formats.pytrees import grammar
 
-    monkeypatch.setattr(encoding, "MAX_VALUES", 10_000)
+    monkeypatch.setattr(grammar, "MAX_VALUES", 10_000)
     with pytest.raises(NotStorable, match="makes it more than 10,000 values: make arrays of them"):
         pytrees.dump([[1, "a"] for _ in range(4_000)])
 

@@ -84,18 +84,59 @@ jax.jit(lambda x: traced.append(refusal({"a": [x]})) or x)(1.0)
 deleted = jnp.ones(3)
 deleted.delete()
 mesh = jax.sharding.Mesh(np.array(jax.devices()), "x")
-spread = jax.device_put(jnp.arange(4), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x")))
+sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+spread = jax.device_put(jax.random.split(jax.random.key(0), 4), sharding)
 print(json.dumps([traced[0], refusal(deleted), refusal(spread)]))
 """
 
 
 def test_arrays_without_numbers_at_hand_are_refused() -> None:
-    """A traced or deleted array, or one on several devices, is refused with its path and the reason."""
+    """A traced or deleted array, or random keys on several devices, are refused with its path and the reason."""
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     traced, deleted, spread = run(HELPERS + REFUSED, env=flags).value
     assert "`['a'][0]`" in traced and "tracing" in traced and "outside of `jax.jit`" in traced
     assert "was deleted or donated" in deleted
     assert "more than one device" in spread
+
+
+PLACED = """
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+devices = jax.devices()
+square, line = Mesh(np.array(devices).reshape(2, 2), ("a", "b")), Mesh(np.array(devices)[::-1], ("a",))
+numbers = np.arange(16.0, dtype="f4").reshape(4, 4)
+specs = [PartitionSpec("a"), PartitionSpec(None, "b"), PartitionSpec(("b", "a"), None), PartitionSpec()]
+values = {f"{mesh.axis_names} {spec}": jax.device_put(numbers, NamedSharding(mesh, spec))
+          for mesh in (square, line) for spec in specs if mesh is square or "b" not in str(spec)}
+values |= {f"committed {n}": jax.device_put(numbers, device) for n, device in enumerate(devices)}
+with jax.default_device(devices[2]):
+    values["uncommitted"] = jax.device_put(numbers)
+values["free"] = jax.device_put(numbers)
+values["key"] = jax.device_put(jax.random.key(1), devices[1])
+values["weak"] = jax.device_put(jnp.asarray(1.5), devices[3])
+wrong = []
+for name, value in values.items():
+    found = again(value)
+    if not alike(value, found) or found.sharding != value.sharding or found.committed != value.committed:
+        wrong.append(name)
+both = again([values["committed 1"]] * 2)
+data = stored(values["committed 3"])
+print(json.dumps([len(values), wrong, both[0] is both[1], data.hex()]))
+"""
+
+FEWER = """
+try:
+    pytrees.load(memoryview(bytearray.fromhex(sys.argv[1])))
+except Unresolved as error:
+    print(json.dumps(str(error)))
+"""
+
+
+def test_arrays_are_placed_as_they_were() -> None:
+    """An array comes back on its device or mesh, committed or not, and cannot be made where its device is not there."""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    count, wrong, is_one, data = run(HELPERS + PLACED, env=flags).value
+    assert count > 10 and wrong == [] and is_one
+    assert "not there" in run(HELPERS + FEWER.replace("sys.argv[1]", repr(data))).value
 
 
 TRACING = """

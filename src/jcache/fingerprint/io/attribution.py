@@ -55,6 +55,11 @@ def looks_for_code(frame: FrameType | None) -> bool:
     return False
 
 
+def is_own(frame: FrameType) -> bool:
+    """Whether a frame is jcache's own and none that is between what reads and its caller, so that nobody reads."""
+    return frame.f_code.co_filename.startswith(OWN_FILES) and frame.f_globals.get("__name__") not in _WRAPPERS
+
+
 def is_installed(frame: FrameType) -> bool:
     """Whether a frame runs code of an installed package."""
     path = frame.f_code.co_filename.replace("\\", "/")

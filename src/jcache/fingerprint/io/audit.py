@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from operator import is_
 from types import FrameType
 from typing import Any, Final
 
@@ -22,7 +23,9 @@ from jcache.patching import Patch
 lock: Final = threading.Lock()
 _KEPT: Final = frozenset({"open", "os.listdir", "os.scandir", "sqlite3.connect"})  # what `memos` notes
 _PROBE: Final = "jcache.fingerprint.io"
+_HOMES: Final = (*threads.HOMES, *libraries.HOMES, *chances.HOMES)
 _patches: Final[list[Patch]] = []
+_last: tuple[list[Any], tuple[Patch, ...]] = [], ()  # what there was to replace at the last block, and the patches
 _heard: bool | None = None  # whether the hook is called; None before it is there
 
 
@@ -45,14 +48,7 @@ def watch() -> str | None:
     if type(os.environ) is not os._Environ:
         return "cannot be watched: `os.environ` is not Python's own"
     if not _patches:
-        replaced: list[tuple[Any, str, Note]] = [(os._Environ, "__getitem__", events.variable)]
-        replaced += [(os._Environ, name, events.environment) for name in ("__iter__", "__len__", "__repr__")]
-        for look, names in ((Look.STATUS, ("stat", "access")), (Look.LINK, ("lstat", "readlink"))):
-            replaced += [(os, name, partial(events.asked_of, look=look)) for name in names]
-        _patches.extend(Patch(cls, name, _heard_by(note)) for cls, name, note in replaced)
-        _patches.extend(threads.patches())
-        _patches.extend(libraries.patches(_heard_by))
-        _patches.extend(chances.patches(_heard_by))
+        _replace()
     return None if _heard else "cannot be watched: another audit hook forbids it"
 
 
@@ -61,6 +57,32 @@ def unwatch() -> None:
     if open_blocks.are_none():
         while _patches:
             _patches.pop().undo()
+
+
+def _replace() -> None:
+    """Make all replacements: those of the block before, which takes a tenth of the time, or new ones."""
+    global _last
+    there = [sys.modules.get(name) for name in _HOMES]
+    there += [value for name in chances.SHARED for value in vars(sys.modules.get(name, sys)).values()]
+    before, patches = _last
+    if len(before) == len(there) and all(map(is_, before, there)):
+        for patch in patches:
+            if not patch.redo():
+                break
+            _patches.append(patch)
+        else:
+            return
+        while _patches:
+            _patches.pop().undo()
+    replaced: list[tuple[Any, str, Note]] = [(os._Environ, "__getitem__", events.variable)]
+    replaced += [(os._Environ, name, events.environment) for name in ("__iter__", "__len__", "__repr__")]
+    for look, names in ((Look.STATUS, ("stat", "access")), (Look.LINK, ("lstat", "readlink"))):
+        replaced += [(os, name, partial(events.asked_of, look=look)) for name in names]
+    _patches.extend(Patch(cls, name, _heard_by(note)) for cls, name, note in replaced)
+    _patches.extend(threads.patches())
+    _patches.extend(libraries.patches(_heard_by))
+    _patches.extend(chances.patches(_heard_by))
+    _last = there, tuple(_patches)
 
 
 def _add_hook() -> None:

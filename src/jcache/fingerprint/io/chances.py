@@ -27,7 +27,8 @@ _ASKED: Final = {
 }
 _BYTES: Final = "os.urandom"
 _TELLING: Final = frozenset({"loguru", "rich", "structlog", "tqdm"})  # which show the time, and return none
-_SHARED: Final = ("random", "numpy.random")  # modules with functions that draw from a generator of the process
+SHARED: Final = ("random", "numpy.random")  # modules with functions that draw from a generator of the process
+HOMES: Final = (*_ASKED, *SHARED, "numpy.random.mtrand")
 
 Replace = Callable[[Callable[..., None]], Callable[[Callable[..., Any]], Callable[..., Any]]]
 
@@ -39,7 +40,7 @@ def patches(heard_by: Replace) -> Iterator[Patch]:
         for name in names:
             if hasattr(module, name):
                 yield Patch(module, name, heard_by(_note(f"{home}.{name}")))
-    for home in _SHARED:
+    for home in SHARED:
         module = sys.modules.get(home)
         for name, value in list(vars(module).items()) if module is not None else ():
             if is_shared_random(value):

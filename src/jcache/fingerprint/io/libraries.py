@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jcache.fingerprint.io.reads import Reads
 
 _CLASSES: Final = {"h5py": "File", "netCDF4": "Dataset"}  # called with a path and a mode
-_MODULES: Final = ("sqlite3", "sqlite3.dbapi2", *_CLASSES)
+HOMES: Final = ("sqlite3", "sqlite3.dbapi2", *_CLASSES)
 _NEW_FILE: Final = ("w", "x")  # how modes begin that read nothing
 _ATTACH: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*attach\b", re.I | re.S)
 _NAME: Final = re.compile(r"\s*(?:database\b\s*)?(?P<name>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")\s*as\b", re.I)
@@ -37,7 +37,7 @@ _connecting: Final = threading.local()
 
 def patches(heard_by: Callable[[Note], Callable[..., Any]], *only: str) -> Iterator[Patch]:
     """Replace what opens files in the libraries that are loaded, or in some; `heard_by` makes a replacement."""
-    for module in only or _MODULES:
+    for module in only or HOMES:
         if module not in _CLASSES and hasattr(sys.modules.get(module), "connect"):
             yield Patch(sys.modules[module], "connect", _hearing_statements)
         name = _CLASSES.get(module, "")
@@ -48,7 +48,7 @@ def patches(heard_by: Callable[[Note], Callable[..., Any]], *only: str) -> Itera
 
 def is_to_be_patched(module: object) -> bool:
     """Return whether a module is one of which a class is replaced, and is not loaded."""
-    return module in _MODULES and module not in sys.modules
+    return module in HOMES and module not in sys.modules
 
 
 def opened(

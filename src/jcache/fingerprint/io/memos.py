@@ -22,7 +22,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from jcache.fingerprint.io.attribution import Reader, package_of, reader
+from jcache.fingerprint.io.attribution import Reader, is_own, package_of, reader
 from jcache.fingerprint.io.digests import Look, is_read, label_of, names_in, now, seen, variable
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def is_on() -> bool:
 def note(frame: FrameType, event: str, arguments: tuple[Any, ...]) -> None:
     """Note what an audit event tells, if it is for a result that is kept; ``"environment"`` tells a variable's name."""
     global _lost
+    if is_own(frame):
+        return
     try:
         given = arguments[0] if arguments else None
         if isinstance(given, str | bytes | os.PathLike):

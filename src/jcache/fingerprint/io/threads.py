@@ -21,6 +21,7 @@ from jcache.patching import Patch
 _BLOCKS: Final = "_jcache_blocks"
 _FIRST_CALLBACK: Final = 2  # in what is given to a pool's methods behind the function
 _SUBMITTING: Final = ("apply_async", "_map_async", "imap", "imap_unordered")
+HOMES: Final = ("threading", "_thread", "concurrent.futures.thread", "multiprocessing.pool")
 _Function = Callable[..., Any]
 
 

@@ -22,7 +22,9 @@ keys are such str (except a dict of one key that begins with "$"). For every oth
     {"$slice": [node, node, node]}  {"$dict": [[node, node]…]}  {"$ordered": [[node, node]…]}   "$ordered": OrderedDict
     {"$enum": [class, name, value]}  {"$flag": [class, value]}       the value of a member where it is plain, else null
     {"$namedtuple": [class, [field…], [node…]]}  {"$dataclass": [class, [field…], [node…]]}
-    {"$registered": [name, node]}                                    by `register_class`: the result of its to_dict
+    {"$registered": [name, node]}                                    by `register_class`: the result of its to_dict;
+                                                                     a name that begins with "jcache:" is that of a
+                                                                     class of another package, see `adapters`
     {"$array": [dtype, [size…], "C" | "F"]}                          numpy.ndarray, with a block
     {"$scalar": [dtype, hex]}  {"$text": node}  {"$raw": node}       numpy's scalars; numpy.str_ and numpy.bytes_
     {"$jax": [dtype, [size…], weak]}  {"$key": [implementation, [size…]]}                  jax.Array, with a block
@@ -45,8 +47,8 @@ and in version 2, which readers of the first one refuse:
 A loaded value equals the dumped one: a container, an object or an array that is mentioned more than once is one object;
 arrays share memory as they did, and have the same strides and the same write protection. There are these differences:
 numbers, texts, bytes and scalars that were one object may be several; what lies in memory between the elements of all
-arrays is zero; jax arrays are on the default device; the values that a dataclass's cached properties have stored are
-left out.
+arrays is zero; the values that a dataclass's cached properties have stored are left out. A jax array that JAX was free
+to place is placed by JAX again; any other is a "$registered" one, and comes back on its device or mesh.
 
 The bytes cannot choose code that runs on reading. A class is looked up, by module and name, among the classes that the
 program has imported, and must still be an enumeration, namedtuple or dataclass of the same fields; its instances are

@@ -11,6 +11,7 @@ from jcache.errors import JcacheError, Unresolved
 from jcache.formats.compression import MAX_CONTENT
 from jcache.formats.envelope import ALIGNMENT
 from jcache.formats.pytrees import classes, dtypes, jax_arrays
+from jcache.formats.pytrees.adapters import PREFIX, from_plain
 from jcache.formats.pytrees.grammar import from_bits, malformed
 from jcache.formats.pytrees.memory import StoredMemory, placed, view_of
 from jcache.formats.pytrees.payload import split_payload
@@ -139,7 +140,8 @@ class _Decoder:
 
     def _registered(self, body: list[Any]) -> object:
         name, state = body
-        return from_registered(_checked(name, str), state)
+        make = from_plain if _checked(name, str).startswith(PREFIX) else from_registered
+        return make(name, state)
 
     # -- arrays
 

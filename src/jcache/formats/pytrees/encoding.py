@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.errors import NotStorable
 from jcache.formats.compression import MAX_CONTENT
 from jcache.formats.envelope import ALIGNMENT
-from jcache.formats.pytrees import classes, dtypes, jax_arrays
-from jcache.formats.pytrees.grammar import MAX_DEPTH, MAX_VALUES, PLAIN, Unsupported, are_nodes, bits_of, is_text
+from jcache.formats.pytrees import classes, dtypes, grammar, jax_arrays
+from jcache.formats.pytrees.adapters import plain_of
+from jcache.formats.pytrees.grammar import MAX_DEPTH, PLAIN, CannotEncode, Unsupported, are_nodes, bits_of, is_text
 from jcache.formats.pytrees.memory import Arrays
 from jcache.formats.pytrees.payload import MAX_TREE, Dumped, join_payload
 from jcache.formats.pytrees.registration import Registered, registered
@@ -25,27 +26,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 Node = Any
-_MAX_PATH_CHARS: Final = 100  # in a message
-_ADVICE: Final = "return arrays and plain values instead, or register its class with `jcache.register_class`"
-
-
-class _CannotEncode(Exception):
-    """A part of the value cannot be stored; each caller appends its step of the path to that part."""
-
-    def __init__(self, value: object, reason: str, advice: str = _ADVICE) -> None:
-        super().__init__()
-        self.cls = type(value)
-        self.reason = reason
-        self.advice = advice
-        self.path: list[str] = []
-
-    def __str__(self) -> str:
-        path = "".join(reversed(self.path))
-        if len(path) > _MAX_PATH_CHARS:
-            path = f"{path[: _MAX_PATH_CHARS // 2]}…{path[-_MAX_PATH_CHARS // 2 :]}"
-        part = f"its part `{path}`" if path else "it"
-        name = self.cls.__qualname__ if self.cls.__module__ == "builtins" else classes.name_of(self.cls)
-        return f"The value cannot be stored: {part} is of type {name}, which {self.reason}: {self.advice}."
 
 
 def dump(value: object) -> Dumped:
@@ -63,14 +43,16 @@ def dump(value: object) -> Dumped:
         tree = json.dumps(root, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except NotStorable:
         raise
-    except _CannotEncode as refused:
+    except CannotEncode as refused:
         raise NotStorable(str(refused)) from refused.__cause__
     except RecursionError as error:
         raise NotStorable("The value cannot be stored: it is nested too deeply for the stack at hand.") from error
     except Exception as error:
         raise NotStorable(f"The value cannot be stored: {type(error).__name__}: {error}.") from error
     if len(tree) > MAX_TREE:
-        raise NotStorable(f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {_ADVICE}.")
+        raise NotStorable(
+            f"The value cannot be stored: without its arrays it takes {len(tree):,} bytes: {grammar.ADVICE}."
+        )
     return Dumped(tuple(join_payload(tree, blocks, shares=encoder.containers.are_shared or encoder.arrays.has_views)))
 
 
@@ -84,7 +66,7 @@ class _Encoder:
         self._open: set[int] = set()  # ids of the containers around the current value
         self.containers = Containers()
         self._nodes = self.containers.nodes
-        self._kept: list[object] = []  # what a `to_dict` has returned, so that its ids stay its own
+        self._kept: list[object] = []  # what `to_dict` and adapters have returned, so that its ids stay its own
 
     def node(self, value: object) -> Node:
         encode = _PLAIN.get(type(value))
@@ -113,7 +95,7 @@ class _Encoder:
             return self.containers.add(value, self._dataclass(value))
         if isinstance(value, tuple) and classes.is_namedtuple(cls):
             return self.containers.add(value, self._namedtuple(value))
-        raise _CannotEncode(value, "no codec knows")
+        return self.containers.add(value, self._adapted(value))
 
     # -- containers
 
@@ -122,12 +104,12 @@ class _Encoder:
     ) -> list[Node]:
         """Return the nodes of the items in a container; ``step`` names the path to an item, for messages."""
         if id(container) in self._open:
-            raise _CannotEncode(container, "contains itself", "return a value without cycles")
+            raise CannotEncode(container, "contains itself", "return a value without cycles")
         if len(self._open) >= MAX_DEPTH:
-            raise _CannotEncode(container, f"is nested more than {MAX_DEPTH} levels deep", "flatten the value")
+            raise CannotEncode(container, f"is nested more than {MAX_DEPTH} levels deep", "flatten the value")
         self._values += len(items)
-        if self._values > MAX_VALUES:
-            raise _CannotEncode(container, f"makes it more than {MAX_VALUES:,} values", "make arrays of them")
+        if self._values > grammar.MAX_VALUES:
+            raise CannotEncode(container, f"makes it more than {grammar.MAX_VALUES:,} values", "make arrays of them")
         if are_nodes(items):
             return list(items)
         self._open.add(id(container))
@@ -135,7 +117,7 @@ class _Encoder:
         try:
             for item in items:
                 nodes.append(self.node(item))
-        except _CannotEncode as refused:
+        except CannotEncode as refused:
             refused.path.append(step(len(nodes)))
             raise
         self._open.remove(id(container))
@@ -167,9 +149,22 @@ class _Encoder:
         try:
             state = how.to_dict(value)
         except Exception as error:
-            raise _CannotEncode(value, f"has a `to_dict` that raised {error!r}", "correct it") from error
+            raise CannotEncode(value, f"has a `to_dict` that raised {error!r}", "correct it") from error
         self._kept.append(state)
         return {"$registered": [how.name, *self._items(value, [state], lambda _: ".to_dict()")]}
+
+    def _adapted(self, value: object) -> Node:
+        try:
+            found = plain_of(value)
+        except Unsupported as error:
+            raise CannotEncode(value, str(error), error.advice or grammar.ADVICE) from error
+        if found is None:
+            raise CannotEncode(value, "no codec knows")
+        return self._stored_as(found[0], value, found[1])
+
+    def _stored_as(self, name: str, value: object, state: object) -> Node:
+        self._kept.append(state)
+        return {"$registered": [name, *self._items(value, [state], lambda _: "")]}
 
     def _enum(self, value: enum.Enum) -> Node:
         cls = type(value)
@@ -179,13 +174,13 @@ class _Encoder:
             return {"$enum": [classes.name_of(cls), value._name_, self.node(value._value_) if plain else None]}
         if classes.is_flag(cls) and type(value._value_) is int:
             return {"$flag": [classes.name_of(cls), self.node(value._value_)]}
-        raise _CannotEncode(value, "does not have it as a member")
+        raise CannotEncode(value, "does not have it as a member")
 
     def _dataclass(self, value: object) -> Node:
         try:
             names, values = classes.state_of(value)
         except Unsupported as error:
-            raise _CannotEncode(value, str(error)) from error
+            raise CannotEncode(value, str(error)) from error
         nodes = self._items(value, values, lambda number: f".{names[number]}")
         return {"$dataclass": [classes.name_of(type(value)), list(names), nodes]}
 
@@ -193,7 +188,7 @@ class _Encoder:
         self._check_class(value)
         cls, names = type(value), classes.fields_of_namedtuple(type(value))
         if len(names) != len(value) or classes.held_by(value, classes.slots_of(cls)):
-            raise _CannotEncode(value, "holds more or less than its fields")
+            raise CannotEncode(value, "holds more or less than its fields")
         nodes = self._items(value, tuple(tuple.__iter__(value)), lambda number: f".{names[number]}")
         return {"$namedtuple": [classes.name_of(cls), list(names), nodes]}
 
@@ -201,7 +196,7 @@ class _Encoder:
         try:
             classes.check_findable(type(value))
         except Unsupported as error:
-            raise _CannotEncode(value, str(error)) from error
+            raise CannotEncode(value, str(error)) from error
 
     # -- arrays
 
@@ -209,7 +204,7 @@ class _Encoder:
         import numpy as np
 
         if type(value) is not np.ndarray:
-            raise _CannotEncode(value, "is a class of arrays of its own", "return `numpy.asarray` of it")
+            raise CannotEncode(value, "is a class of arrays of its own", "return `numpy.asarray` of it")
         if self.arrays.is_known(value):
             return self.arrays.mention(value)
         self._count_bytes(value, value.nbytes)
@@ -219,7 +214,7 @@ class _Encoder:
         try:
             return dtypes.describe(value.dtype)
         except Unsupported as error:
-            raise _CannotEncode(value, str(error), "convert it") from error
+            raise CannotEncode(value, str(error), "convert it") from error
 
     def _scalar(self, value: np.generic) -> Node:
         import numpy as np
@@ -229,14 +224,17 @@ class _Encoder:
         if type(value) is np.bytes_:
             return {"$raw": self.node(bytes(value))}
         if type(value) is not value.dtype.type:
-            raise _CannotEncode(value, "is a class of scalars of its own")
+            raise CannotEncode(value, "is a class of scalars of its own")
         return {"$scalar": [self._dtype(value), bytes(dtypes.bytes_of(np.asarray(value))).hex()]}
 
     def _jax(self, value: Any) -> Node:  # noqa: ANN401
         try:
             host, node = jax_arrays.to_numpy(value)
+            state = jax_arrays.state_of(value, host, node)
         except Unsupported as error:
-            raise _CannotEncode(value, str(error), error.advice or "return it as a numpy array") from error
+            raise CannotEncode(value, str(error), error.advice or "return it as a numpy array") from error
+        if state is not None:
+            return self.containers.add(value, self._stored_as(jax_arrays.NAME, value, state))
         if self.arrays.is_known(value):
             return self.arrays.mention(value)
         if node is None:
@@ -250,7 +248,7 @@ class _Encoder:
     def _count_bytes(self, value: object, size: int) -> None:
         self._bytes += size + ALIGNMENT
         if self._bytes + MAX_TREE > MAX_CONTENT:
-            raise _CannotEncode(value, f"makes it more than {MAX_CONTENT - MAX_TREE:,} bytes", "store it in parts")
+            raise CannotEncode(value, f"makes it more than {MAX_CONTENT - MAX_TREE:,} bytes", "store it in parts")
 
     def _bytes_object(self, value: bytes) -> Node:
         self._count_bytes(value, len(value))

@@ -11,6 +11,11 @@ from jcache.errors import DamagedEntry
 
 MAX_DEPTH: Final = 100  # levels of a value; its JSON nests up to three times as deep
 MAX_VALUES: Final = 5_000_000
+ADVICE: Final = (
+    "return arrays and plain values instead, register its class with `jcache.register_class`, or give the cache a "
+    "`codec=jcache.FileCodec(save, load)`"
+)
+_MAX_PATH_CHARS: Final = 100  # in a message
 
 
 class Unsupported(Exception):
@@ -19,6 +24,26 @@ class Unsupported(Exception):
     def __init__(self, reason: str, advice: str | None = None) -> None:
         super().__init__(reason)
         self.advice = advice
+
+
+class CannotEncode(Exception):
+    """A part of the value cannot be stored; each caller appends its step of the path to that part."""
+
+    def __init__(self, value: object, reason: str, advice: str = ADVICE) -> None:
+        super().__init__()
+        self.cls = type(value)
+        self.reason = reason
+        self.advice = advice
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        path = "".join(reversed(self.path))
+        if len(path) > _MAX_PATH_CHARS:
+            path = f"{path[: _MAX_PATH_CHARS // 2]}…{path[-_MAX_PATH_CHARS // 2 :]}"
+        part = f"its part `{path}`" if path else "it"
+        name = self.cls.__qualname__
+        name = name if self.cls.__module__ == "builtins" else f"{self.cls.__module__}:{name}"
+        return f"The value cannot be stored: {part} is of type {name}, which {self.reason}: {self.advice}."
 
 
 def malformed(what: str) -> DamagedEntry:

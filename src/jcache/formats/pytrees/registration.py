@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, overload
 
 from jcache.errors import InvalidValue, Unresolved
+from jcache.formats.pytrees.adapters import PREFIX
 from jcache.formats.pytrees.classes import name_of
 
 C = TypeVar("C", bound=type)
@@ -90,6 +91,8 @@ def register_class(
     to_dict, from_dict = to_dict or getattr(cls, "to_dict", None), from_dict or getattr(cls, "from_dict", None)
     if not callable(to_dict) or not callable(from_dict):
         raise InvalidValue(f"{name_of(cls)} cannot be registered: it has no `to_dict` or no `from_dict`; give them.")
+    if (name or "").startswith(PREFIX):
+        raise InvalidValue(f"'{name}' begins with '{PREFIX}', which is for names of jcache's own: give another `name`.")
     new = Registered(name or name_of(cls), cls, to_dict, from_dict)
     old = _by_name.get(new.name)
     if old is not None and name_of(old.cls) != name_of(cls):  # not a new definition of the same class

@@ -37,6 +37,7 @@ _KEPT: Final = 16  # comparisons of a key, where a file of lines has become too 
 _OLDEST_NS: Final = 90 * 86_400_000_000_000  # of a world's file, where there are many
 _MOST_WORLDS: Final = 1_000
 _FIELDS: Final = re.compile(r"([0-9a-f]{32}) ([0-9a-f]{32}) (-1|\d{1,9}) (\S+) (.*)", re.ASCII)
+_MOST_TEXTS: Final = 8
 _WORLD: Final = "world-"
 _LINES: Final = "keys-"
 
@@ -196,14 +197,29 @@ def variant_key(key: str, content: str) -> str:
 
 
 def _lines_of(root: Root, name: str, has: str = "") -> Iterator[Compared]:
-    try:
-        with open(root.worlds / name, "rb") as file:
-            data = file.read(2 * _LARGEST)
-    except OSError:
-        return
-    for line in data.decode(errors="replace").split("\n"):
+    for line in _text_of(os.path.join(root.worlds, name)).split("\n"):
         if has in line and line and (compared := parse(line)) is not None:
             yield compared
+
+
+def _text_of(path: str) -> str:
+    """Return what is in a file of lines; one that has not changed is not read again, as each line makes it longer."""
+    try:
+        status = os.stat(path)
+        now = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        known = _texts.get(path)
+        if known is None or known[0] != now:
+            with open(path, "rb") as file:
+                known = now, file.read(2 * _LARGEST).decode(errors="replace")
+            if len(_texts) >= _MOST_TEXTS:
+                _texts.clear()
+            _texts[path] = known
+    except OSError:
+        return ""
+    return known[1]
+
+
+_texts: Final[dict[str, tuple[tuple[int, ...], str]]] = {}
 
 
 def _latest(lines: Iterable[Compared]) -> list[Compared]:

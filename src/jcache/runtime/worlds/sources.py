@@ -117,8 +117,8 @@ def file_of(module: object) -> str | None:
 
 def imported_since(names: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Return name and file of each module that was imported since there were only some."""
-    for name, module in list(sys.modules.items()):
-        if name not in names and (path := file_of(module)) is not None:
+    for name in [name for name in sys.modules if name not in names]:
+        if (path := file_of(sys.modules.get(name))) is not None:
             yield name, path
 
 
