@@ -126,6 +126,11 @@ class Remote:
         head = self._head(name)
         return None if head is None else _claims(head.metadata)[0]
 
+    def size(self, kind: Kind, namespace: str, key: str) -> int | None:
+        """Return the bytes of an entry that has a digest, 0 where the store does not say; None if there is none."""
+        head = self._head(names.entry_name(kind, namespace, key))
+        return None if head is None or _claims(head.metadata)[0] is None else head.bytes or 0
+
     def _head(self, name: str) -> Head | None:
         """Return what is known of an object, with the metadata beside it."""
         told = None if self.transport.keeps_metadata else self._beside(name)
@@ -135,7 +140,15 @@ class Remote:
         return head if head is None or told is None else Head(head.bytes, told)
 
     def put(
-        self, kind: Kind, namespace: str, key: str, data: bytes, *, seconds: float | None = None, replace: bool = False
+        self,
+        kind: Kind,
+        namespace: str,
+        key: str,
+        data: bytes,
+        *,
+        seconds: float | None = None,
+        digest: str | None = None,
+        replace: bool = False,
     ) -> bool:
         """Store an entry, unless a sound one is there; return whether it was stored.
 
@@ -145,6 +158,7 @@ class Remote:
             key: key of the entry.
             data: its bytes, which the caller has checked.
             seconds: what building it took, where that is known.
+            digest: the digest of the bytes, if the caller has just computed it.
             replace: whether to overwrite an entry that is there; without it, only one that this client has found
                 damaged is overwritten.
 
@@ -153,7 +167,7 @@ class Remote:
             RemoteDenied: the store does not allow that.
         """
         name = names.entry_name(kind, namespace, key)
-        metadata = {_DIGEST: digest_of(data)} | ({} if seconds is None else {_SECONDS: f"{seconds:.6g}"})
+        metadata = {_DIGEST: digest or digest_of(data)} | ({} if seconds is None else {_SECONDS: f"{seconds:.6g}"})
         over = replace or name in self._damaged
         if self.transport.keeps_metadata:
             stored = self.transport.put(name, data, metadata, replace=over)
