@@ -5,7 +5,7 @@ from pathlib import Path
 from jcache.remote.address import parse_address
 from jcache.remote.bazel import BazelCache
 from tests.helpers.remote_servers import BazelHandler, web_server
-from tests.remote.conftest import QUICK
+from tests.helpers.remote_stores import QUICK
 
 
 def test_records(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from jcache.errors import InvalidValue, RemoteDenied
 from jcache.remote.address import parse_address
 from jcache.remote.http import WebStore
 from tests.helpers.remote_servers import DirectoryHandler, web_server
-from tests.remote.conftest import QUICK
+from tests.helpers.remote_stores import QUICK
 
 
 def test_requests(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from jcache.remote.address import parse_address
 from jcache.remote.object_store import ObjectStore, _from_profile, _is_plain_http
 from jcache.remote.transport import Timeouts
 from tests.helpers.remote_servers import S3Server, answering, credentials, faulty_server, hanging, refusing
-from tests.remote.conftest import HURRY, QUICK
+from tests.helpers.remote_stores import HURRY, QUICK
 
 
 def store_at(

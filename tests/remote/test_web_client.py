@@ -11,7 +11,7 @@ from jcache.errors import JcacheError, RemoteDenied, RemoteUnavailable
 from jcache.remote.address import parse_address
 from jcache.remote.web_client import WebClient
 from tests.helpers.remote_servers import DirectoryHandler, answering, faulty_server, hanging, refusing, web_server
-from tests.remote.conftest import HURRY
+from tests.helpers.remote_stores import HURRY
 
 
 def client(url: str) -> WebClient:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.errors import InvalidValue, JcacheError
 from jcache.remote.address import Address
 from jcache.remote.failures import failure
-from jcache.remote.transport import Fetched, Head, Listed, Timeouts
+from jcache.remote.transport import SILENCE_S, Fetched, Head, Listed, Timeouts
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
@@ -53,9 +53,12 @@ class ObjectStore:
         self._errors = (obstore.exceptions.BaseError, OSError, NotImplementedError, ValueError)
         self._exists = (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError)
         self._opened: S3Store | GCSStore | AzureStore | LocalStore | None = None
+        self._opened_to_write = self._opened
         if not self._is_directory:
             with self._telling("use"):
                 self._opened = _opened(address, timeouts, environment)
+                # uploads of large entries take long until the server says something
+                self._opened_to_write = _opened(address, timeouts, environment, writes=True)
 
     @contextmanager
     def _telling(self, doing: str) -> Iterator[None]:
@@ -67,9 +70,11 @@ class ObjectStore:
         except self._errors as error:
             raise failure(self._address, doing, error) from None
 
-    def _store(self, *, make: bool = False) -> Any:  # noqa: ANN401  one of four classes with the same methods
-        """Return the store; None for a directory that does not exist, unless it is to be made."""
-        if self._opened is None and (make or os.path.isdir(self._address.path)):
+    def _store(self, *, writes: bool = False) -> Any:  # noqa: ANN401  one of four classes with the same methods
+        """Return the store; None for a directory that does not exist, unless it is to be written."""
+        if writes and self._opened_to_write is not None:
+            return self._opened_to_write
+        if self._opened is None and (writes or os.path.isdir(self._address.path)):
             from obstore.store import LocalStore
 
             self._opened = LocalStore(self._address.path, mkdir=True)
@@ -108,7 +113,7 @@ class ObjectStore:
         told = _TYPE | dict(metadata) if self.keeps_metadata else None
         with self._telling("write to"):
             try:
-                store = self._store(make=True)
+                store = self._store(writes=True)
                 # one request, even of large entries: a multipart upload cannot be told to create
                 store.put(name, data, attributes=told, mode="overwrite" if replace else "create", use_multipart=False)
             except self._exists:
@@ -151,7 +156,9 @@ def _own(attributes: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in attributes.items()}
 
 
-def _opened(address: Address, timeouts: Timeouts, environment: Mapping[str, str]) -> S3Store | GCSStore | AzureStore:
+def _opened(
+    address: Address, timeouts: Timeouts, environment: Mapping[str, str], *, writes: bool = False
+) -> S3Store | GCSStore | AzureStore:
     from obstore.store import AzureStore, GCSStore, S3Store
 
     client: Any = {
@@ -159,6 +166,8 @@ def _opened(address: Address, timeouts: Timeouts, environment: Mapping[str, str]
         "timeout": timedelta(seconds=timeouts.request_s),
         "allow_http": _is_plain_http(environment),
     }
+    if not writes:
+        client["read_timeout"] = timedelta(seconds=min(timeouts.request_s, SILENCE_S))
     retry: Any = {
         "max_retries": timeouts.retries,
         "retry_timeout": timedelta(seconds=timeouts.request_s * (timeouts.retries + 1)),

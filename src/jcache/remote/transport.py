@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+SILENCE_S: Final = 20.0  # after which a server that sends nothing counts as hanging
 
 
 class Timeouts(NamedTuple):
@@ -11,13 +13,13 @@ class Timeouts(NamedTuple):
 
     Attributes:
         connect_s: seconds until the connection must stand.
-        request_s: seconds that a whole request may take.
+        request_s: seconds that a whole request may take; if nothing comes for `SILENCE_S`, reading fails earlier.
         retries: how often a request is repeated after it failed.
     """
 
     connect_s: float = 5.0
-    request_s: float = 120.0
-    retries: int = 3
+    request_s: float = 600.0
+    retries: int = 2
 
 
 class Head(NamedTuple):

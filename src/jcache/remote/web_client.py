@@ -22,7 +22,7 @@ from jcache import clock
 from jcache.errors import JcacheError, RemoteDenied, RemoteUnavailable
 from jcache.remote.address import BAZEL, Address
 from jcache.remote.failures import failed
-from jcache.remote.transport import Timeouts
+from jcache.remote.transport import SILENCE_S, Timeouts
 
 _PIECE_BYTES: Final = 1 << 20
 _MAX_BYTES: Final = 2 << 30  # of a body
@@ -190,7 +190,7 @@ class WebClient:
             told["Authorization"] = self._authorization
         told |= getattr(connection, "headers_for_proxy", {})
         end = clock.monotonic() + self._timeouts.request_s
-        connection.sock.settimeout(self._timeouts.request_s)
+        connection.sock.settimeout(min(self._timeouts.request_s, SILENCE_S))
         connection.request(method, getattr(connection, "before_path", "") + target.path, body=data, headers=told)
         response = connection.getresponse()
         body = _read(connection, response, end)
@@ -215,7 +215,7 @@ def _read(connection: HTTPConnection, response: HTTPResponse, end: float) -> byt
         if size > _MAX_BYTES:
             raise HTTPException("too long")
         if connection.sock is not None:
-            connection.sock.settimeout(left)
+            connection.sock.settimeout(min(left, SILENCE_S))
     length = response.headers.get("Content-Length", "")
     if response.length or (response.status == 200 and size and length.isdecimal() and int(length) != size):
         raise HTTPException("broken off")

@@ -1,7 +1,8 @@
 """Pull: the entries of a store as the members of an archive, read in parallel and checked.
 
-Each entry has the digest that its object or a manifest claims, and passes the checks of `jcache verify`, before the
-importer compares it once more and publishes it. What is gone or damaged in the store is left out, and told.
+Each entry has the digest of its manifest, whose push has checked it, as an archive's entries have. One in no manifest
+has the digest that its object claims, and passes the checks of `jcache verify`, as an entry of a plain tar does. The
+importer compares each once more and publishes it. What is gone or damaged in the store is left out, and told.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class Pull:
             return _Pulled(None, "Its bytes in the store are damaged." if is_there else "")
         if item.digest and found.digest != item.digest:
             return _Pulled(None, "Its bytes in the store are not those of the manifest.")
+        if item.digest:  # a push has checked them
+            return _Pulled(found)
         fault = fault_of(found.data, item.kind, item.key)
         if fault is not None and fault.damage is not Damage.OPAQUE:
             return _Pulled(None, fault.evidence)

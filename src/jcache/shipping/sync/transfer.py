@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Thread
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -13,6 +15,41 @@ R = TypeVar("R")
 CONNECTIONS: Final = 32  # at once; measured to be enough for a store in the same data centre
 _MAX_BYTES: Final = 256 << 20
 _MAX_AHEAD: Final = 4 * CONNECTIONS
+
+
+class _Workers:
+    """Threads that run transfers. They end with the process: an interrupted command waits for no server."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._count = 0
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    def submit(self, transfer: Callable[[T], R], job: T) -> Future[R]:
+        """Run a transfer in one of the threads; return its result to be."""
+        future: Future[R] = Future()
+
+        def run() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(transfer(job))
+                except BaseException as error:  # noqa: BLE001  raised where the result is wanted
+                    future.set_exception(error)
+
+        self._jobs.put(run)
+        if self._count < self._limit:
+            self._count += 1
+            Thread(target=self._work, name="jcache-transfer", daemon=True).start()
+        return future
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def close(self) -> None:
+        """End the threads once they have nothing to do."""
+        for _ in range(self._count):
+            self._jobs.put(None)
 
 
 def in_parallel(
@@ -25,7 +62,7 @@ def in_parallel(
 ) -> Iterator[tuple[T, R]]:
     """Yield each job with the result of its transfer, in the order of the jobs.
 
-    The first transfer that raises ends all: those that have begun are waited for, and no other is begun.
+    The first transfer that raises ends all: no other is begun, and those that have begun are not waited for.
 
     Args:
         transfer: called in other threads.
@@ -34,7 +71,7 @@ def in_parallel(
         connections: number of transfers at once.
         max_bytes: memory that transfers take together, until their results are taken; one of them may take more.
     """
-    pool = ThreadPoolExecutor(connections, thread_name_prefix="jcache-transfer")
+    workers = _Workers(connections)
     under_way: deque[tuple[T, int, Future[R]]] = deque()
     taken = 0
     try:
@@ -44,9 +81,12 @@ def in_parallel(
                 done, its_size, future = under_way.popleft()
                 yield done, future.result()
                 taken -= its_size
-            under_way.append((job, size, pool.submit(transfer, job)))
+            under_way.append((job, size, workers.submit(transfer, job)))
             taken += size
-        for done, _, future in under_way:
+        while under_way:
+            done, _, future = under_way.popleft()
             yield done, future.result()
     finally:
-        pool.shutdown(cancel_futures=True)
+        for _, _, future in under_way:
+            future.cancel()
+        workers.close()

@@ -1,4 +1,4 @@
-"""Stores of each sort, as clients see them."""
+"""Fixtures: stores of each sort, as clients see them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,21 +24,22 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture(params=SORTS)
 def remote(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Remote]:
     """An empty store of each sort."""
+    is_bazel = request.param == "bazel"
     if request.param == "file":
         with open_remote(f"file://{tmp_path}/store") as opened:
             yield opened
-    elif request.param == "s3":
+        return
+    if request.param == "s3":
         for name, value in request.getfixturevalue("s3").writer.items():
             monkeypatch.setenv(name, value)
         with open_remote(f"s3://jcache/{tmp_path.parent.name}/{tmp_path.name}") as opened:
             yield opened
+        return
+    if request.param == "nginx":
+        made = nginx(tmp_path / "nginx")
+    elif is_bazel:
+        made = web_server(tmp_path / "web", BazelHandler, scheme="bazel+http")
     else:
-        is_bazel = request.param == "bazel"
-        if request.param == "nginx":
-            made = nginx(tmp_path / "nginx")
-        elif is_bazel:
-            made = web_server(tmp_path / "web", BazelHandler, scheme="bazel+http")
-        else:
-            made = web_server(tmp_path / "web")
-        with made as server, open_remote(f"{server.url}/a/b" if not is_bazel else server.url) as opened:
-            yield opened
+        made = web_server(tmp_path / "web")
+    with made as server, open_remote(f"{server.url}/a/b" if not is_bazel else server.url) as opened:
+        yield opened
