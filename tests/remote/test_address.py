@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jcache.errors import InvalidValue
-from jcache.remote.address import Address, is_address, masked, parse_address
+from jcache.remote.address import Address, parse_address
+from jcache.text import is_url, masked
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ from jcache.remote.address import Address, is_address, masked, parse_address
 def test_urls(url: str, address: Address, text: str) -> None:
     """Each part of a URL is found, and the text has no credentials."""
     assert parse_address(url) == address and str(address) == text and repr(address) == f"Address({text!r})"
-    assert is_address(url)
+    assert is_url(url)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_what_is_no_url_of_a_store(url: str) -> None:
 
 def test_paths_are_no_addresses() -> None:
     """A directory is a directory, whatever is in its name."""
-    assert not any(map(is_address, ("/a/b", "a:b", "~/x", "./s3://x", "C:\\x")))
+    assert not any(map(is_url, ("/a/b", "a:b", "~/x", "./s3://x", "C:\\x")))
 
 
 @given(user=st.text("ab:%@#?/ ", max_size=5), secret=st.text("xyz@#?", min_size=1, max_size=6), query=st.booleans())

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from jcache.errors import InvalidValue
+from jcache.text import masked
 
 OBJECT_STORES: Final = ("s3", "gs", "az", "file")
 WEB: Final = ("http", "https")
 BAZEL: Final = "bazel+"  # before http or https: bazel-remote, which stores bytes under their digests
 SCHEMES: Final = (*OBJECT_STORES, *WEB, *(BAZEL + scheme for scheme in WEB))
-_HIDDEN: Final = "…"
-_SECRETS: Final = re.compile(r"(?<=://).*@|(?<=\?)\S+")
-_MARK: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 class Address(NamedTuple):
@@ -46,16 +43,6 @@ class Address(NamedTuple):
     def is_web(self) -> bool:
         """Whether it is plain HTTP, which cannot list."""
         return self.scheme.removeprefix(BAZEL) in WEB
-
-
-def is_address(text: str) -> bool:
-    """Return whether a text is a URL and not a path or a name."""
-    return _MARK.match(text) is not None
-
-
-def masked(text: str) -> str:
-    """Return a text in which URLs have no user, password and query."""
-    return _SECRETS.sub(lambda found: f"{_HIDDEN}@" if found[0].endswith("@") else _HIDDEN, text)
 
 
 def parse_address(text: str) -> Address:

@@ -9,48 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from threading import Lock
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from jcache.errors import InvalidValue
-from jcache.formats.digest import digest as digest_of, is_digest
+from jcache.formats.digest import digest as digest_of
 from jcache.layout import Kind
 from jcache.remote import names
 from jcache.remote.address import BAZEL, OBJECT_STORES, Address, parse_address
+from jcache.remote.entries import DIGEST, SECONDS, FoundEntry, RemoteEntry, UnverifiedEntry, claims_of
 from jcache.remote.transport import Fetched, Head, Listed, Timeouts, Transport
 
-_DIGEST: Final = "digest"
-_SECONDS: Final = "seconds"
 _MAX_DIGEST_BYTES: Final = 1024
-
-
-class RemoteEntry(NamedTuple):
-    """An entry of a store.
-
-    Attributes:
-        kind, namespace, key: identify it; the namespace of traces and graphs is empty.
-        bytes: its size.
-        written_ns: when it was stored, by the store's clock, nanoseconds since 1970.
-    """
-
-    kind: Kind
-    namespace: str
-    key: str
-    bytes: int
-    written_ns: int
-
-
-class FoundEntry(NamedTuple):
-    """An entry that was read, and verified.
-
-    Attributes:
-        data: the bytes.
-        digest: their digest.
-        seconds: what building it took, where that is known.
-    """
-
-    data: bytes
-    digest: str
-    seconds: float | None
 
 
 class Remote:
@@ -103,6 +72,16 @@ class Remote:
 
     def find(self, kind: Kind, namespace: str, key: str) -> FoundEntry | None:
         """Return an entry as `get` does, with its digest and seconds."""
+        read = self.read(kind, namespace, key)
+        if read is None:
+            return None
+        if read.claimed is None or digest_of(read.data) != read.claimed:
+            self._note_damaged(names.entry_name(kind, namespace, key))
+            return None
+        return FoundEntry(read.data, read.claimed, read.seconds)
+
+    def read(self, kind: Kind, namespace: str, key: str) -> UnverifiedEntry | None:
+        """Return the bytes of an object as they are, for those who look for damage; raise as `get`."""
         name = names.entry_name(kind, namespace, key)
         told = None if self.transport.keeps_metadata else self._beside(name)
         if told is None and not self.transport.keeps_metadata:
@@ -110,11 +89,7 @@ class Remote:
         fetched = self.transport.get(name)
         if fetched is None:
             return None
-        claimed, seconds = _claims(fetched.metadata if told is None else told)
-        if claimed is None or digest_of(fetched.data) != claimed:
-            self._note_damaged(name)
-            return None
-        return FoundEntry(fetched.data, claimed, seconds)
+        return UnverifiedEntry(fetched.data, *claims_of(fetched.metadata if told is None else told))
 
     def exists(self, kind: Kind, namespace: str, key: str) -> bool:
         """Return whether there is an entry that has a digest; raise as `get`. Its bytes are not read."""
@@ -124,12 +99,12 @@ class Remote:
         """Return the digest that an entry claims to have; None if there is no entry, or none with a digest."""
         name = names.entry_name(kind, namespace, key)
         head = self._head(name)
-        return None if head is None else _claims(head.metadata)[0]
+        return None if head is None else claims_of(head.metadata)[0]
 
     def size(self, kind: Kind, namespace: str, key: str) -> int | None:
         """Return the bytes of an entry that has a digest, 0 where the store does not say; None if there is none."""
         head = self._head(names.entry_name(kind, namespace, key))
-        return None if head is None or _claims(head.metadata)[0] is None else head.bytes or 0
+        return None if head is None or claims_of(head.metadata)[0] is None else head.bytes or 0
 
     def _head(self, name: str) -> Head | None:
         """Return what is known of an object, with the metadata beside it."""
@@ -167,7 +142,7 @@ class Remote:
             RemoteDenied: the store does not allow that.
         """
         name = names.entry_name(kind, namespace, key)
-        metadata = {_DIGEST: digest or digest_of(data)} | ({} if seconds is None else {_SECONDS: f"{seconds:.6g}"})
+        metadata = {DIGEST: digest or digest_of(data)} | ({} if seconds is None else {SECONDS: f"{seconds:.6g}"})
         over = replace or name in self._damaged
         if self.transport.keeps_metadata:
             stored = self.transport.put(name, data, metadata, replace=over)
@@ -201,7 +176,7 @@ class Remote:
         beside = names.digest_name(name)
         if not self.transport.put(beside, text, {}, replace=replace):
             there = self._beside(name) or {}
-            if there.get(_DIGEST) != metadata[_DIGEST]:
+            if there.get(DIGEST) != metadata[DIGEST]:
                 if self.transport.head(name) is not None:
                     return False
                 self.transport.put(beside, text, {}, replace=True)
@@ -214,7 +189,7 @@ class Remote:
 
     def _is_claimed(self, name: str, found: Fetched) -> bool:
         """Return whether the bytes of an entry have the digest beside it."""
-        return _claims(self._beside(name) or {})[0] == digest_of(found.data)
+        return claims_of(self._beside(name) or {})[0] == digest_of(found.data)
 
     # -- all entries
 
@@ -281,14 +256,3 @@ def open_remote(url: str, timeouts: Timeouts | None = None) -> Remote:
 
         transport = WebStore(address, timeouts)
     return Remote(address, transport)
-
-
-def _claims(metadata: dict[str, str] | object) -> tuple[str | None, float | None]:
-    """Return the digest and the seconds that metadata have, None where they have none."""
-    told = metadata if isinstance(metadata, dict) else {}
-    claimed, seconds = told.get(_DIGEST, ""), told.get(_SECONDS, "")
-    try:
-        number = float(seconds)
-    except ValueError:
-        number = -1.0
-    return claimed if is_digest(claimed) else None, number if 0 <= number < 1e10 else None

@@ -14,8 +14,8 @@ from jcache.admin.selection import Selection
 from jcache.cli import INTERRUPTED, output
 from jcache.cli.options import kinds_of
 from jcache.errors import InvalidValue, JcacheError
-from jcache.remote.address import is_address
 from jcache.shipping.exporter.selection import ExportRequest
+from jcache.text import is_url
 from jcache.units import parse_age
 
 VARIABLE: Final = "JCACHE_REMOTE"
@@ -54,7 +54,7 @@ def named(words: Sequence[str] | None) -> Named:
         InvalidValue: there is no URL.
     """
     first, rest = (words or [""])[0], tuple(words or ())
-    if is_address(first):
+    if is_url(first):
         return Named(first, rest[1:])
     url = os.environ.get(VARIABLE, "")
     if not url:

@@ -20,10 +20,10 @@ from jcache.formats.digest import digest
 from jcache.layout import Kind
 from jcache.remote.client import Remote
 from jcache.remote.names import MANIFEST_SUFFIX, MANIFESTS, SIGNATURE_SUFFIX, namespace_of
+from jcache.remote.transfer import in_parallel
 from jcache.shipping.archive.manifest import Item, Maker, Manifest
 from jcache.shipping.archive.manifest_codec import decode, encode
 from jcache.shipping.importer.archive_import import check_trust
-from jcache.shipping.sync.transfer import in_parallel
 
 _CPU = "cpu"
 

@@ -13,13 +13,14 @@ from io import BytesIO
 from typing import NamedTuple
 
 from jcache.findings import Damage
-from jcache.remote.client import FoundEntry, Remote
+from jcache.remote.client import Remote
+from jcache.remote.entries import FoundEntry
+from jcache.remote.transfer import in_parallel
 from jcache.shipping.archive import ArchiveMember
 from jcache.shipping.archive.manifest import Item
 from jcache.shipping.importer.archive_import import ImportPlan
 from jcache.shipping.importer.outcome import WRITTEN, ImportResult, RefusedMember
 from jcache.shipping.sync.survey import Available, EntryId
-from jcache.shipping.sync.transfer import in_parallel
 from jcache.verify.faults import fault_of
 
 

@@ -19,13 +19,13 @@ from jcache.errors import InvalidValue, JcacheError
 from jcache.findings import Finding
 from jcache.layout import Kind
 from jcache.remote.client import Remote
+from jcache.remote.transfer import in_parallel
 from jcache.shipping.archive.manifest import Item
 from jcache.shipping.exporter.export import PreparedExport, prepare_export
 from jcache.shipping.exporter.selection import ExportRequest, choose_entries
 from jcache.shipping.exporter.send import find_damage, read_whole
 from jcache.shipping.exporter.survey import Progress, SourceFile
 from jcache.shipping.sync.manifests import namespace_of_item, read_manifests, write_manifest
-from jcache.shipping.sync.transfer import in_parallel
 from jcache.store.store import Store
 from jcache.text import command
 

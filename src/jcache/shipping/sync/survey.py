@@ -18,11 +18,12 @@ from jcache.admin.filters import Filter
 from jcache.entry import Entry
 from jcache.errors import UnknownKey
 from jcache.layout import Kind, Root
-from jcache.remote.client import Remote, RemoteEntry
+from jcache.remote.client import Remote
+from jcache.remote.entries import RemoteEntry
 from jcache.remote.names import parts_of
+from jcache.remote.transfer import in_parallel
 from jcache.shipping.archive.manifest import MAX_ENTRIES, Host, Item, Maker, Manifest, WorldLine
 from jcache.shipping.sync.manifests import Manifests, SignatureRule, read_manifests
-from jcache.shipping.sync.transfer import in_parallel
 from jcache.store.lookup import KeyFinder
 
 EntryId = tuple[Kind, str]

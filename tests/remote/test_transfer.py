@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from jcache.shipping.sync.transfer import in_parallel
+from jcache.remote.transfer import in_parallel
 
 
 def test_order_and_bounds() -> None:
