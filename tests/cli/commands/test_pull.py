@@ -1,16 +1,20 @@
 """`jcache pull`: forecasts, selections, generations and exit codes."""
 
+import subprocess
 import sys
+import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from jcache.layout import Kind
 from jcache.remote.client import open_remote
 from jcache.remote.names import entry_name
-from tests.helpers.command_line import PROGRAM, Jcache, keys
+from jcache.store.roots import create_root
+from tests.helpers.command_line import PROGRAM, Jcache, clean_environment, keys
 from tests.helpers.entries import key
-from tests.helpers.imports import check_clean, populated
+from tests.helpers.imports import check_clean, facts, populated
 from tests.helpers.remote_servers import web_server
 
 
@@ -78,6 +82,26 @@ def test_another_programs_cache(jcache: Jcache, url: str, tmp_path: Path) -> Non
     (tmp_path / ".phasic_cache" / "graphs" / "x").write_text("x")
     done = jcache("pull", url, "--root", tmp_path / ".phasic_cache")
     assert done.code in (2, 10)
+
+
+@pytest.mark.full
+def test_killed_pullers(jcache: Jcache, tmp_path: Path, chance: Random, full: bool) -> None:
+    """Whenever a pull is killed, the root verifies clean, and the next pull adds the rest."""
+    root, url = populated(tmp_path / "root", count=60), f"file://{tmp_path}/store"
+    assert jcache("push", url, "--root", root.path).code == 0
+    for attempt in range(60 if full else 12):
+        target = tmp_path / f"target{attempt}"
+        command = [sys.executable, "-m", "jcache", "pull", url, "--root", str(target), "-q"]
+        child = subprocess.Popen(command, env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(chance.uniform(0.2, 1.2))
+        child.kill()
+        child.communicate()
+        if target.exists():
+            check_clean(jcache, target)
+        assert jcache("pull", url, "--root", target).code == 0
+        assert {name: fact.data for name, fact in facts(create_root(target)).items()} == {
+            name: fact.data for name, fact in facts(root).items()
+        }
 
 
 @pytest.mark.jax

@@ -11,6 +11,7 @@ from jcache.layout import Kind, Root
 from jcache.remote.client import Remote, open_remote
 from jcache.remote.names import MANIFESTS
 from jcache.shipping.archive.manifest import Maker
+from jcache.shipping.sync import survey
 from jcache.shipping.sync.survey import PullRequest, survey_store
 from jcache.store.roots import create_root
 from tests.helpers.entries import key
@@ -103,3 +104,12 @@ def test_manifests_of_what_is_gone(root: Root, remote: Remote, tmp_path: Path) -
     remote.transport.delete([one.name for batch in remote.transport.objects(MANIFESTS) for one in batch])
     assert len(survey_store(remote, PullRequest()).manifest.items) == 8
     assert create_root(tmp_path / "other").path.exists()
+
+
+def test_more_entries_than_a_pull_takes(root: Root, remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left out silently: too many entries are refused in a sentence."""
+    pushed(root, remote)
+    monkeypatch.setattr(survey, "MAX_ENTRIES", 8)
+    with pytest.raises(InvalidValue, match="has 9 such entries"):
+        survey_store(remote, PullRequest())
+    assert len(survey_store(remote, PullRequest(kinds=(Kind.TRACES,))).manifest.items) == 3

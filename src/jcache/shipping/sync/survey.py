@@ -16,7 +16,7 @@ from jcache import __version__, clock
 from jcache.admin.fields import Facts
 from jcache.admin.filters import Filter
 from jcache.entry import Entry
-from jcache.errors import UnknownKey
+from jcache.errors import InvalidValue, UnknownKey
 from jcache.layout import Kind, Root
 from jcache.remote.client import Remote
 from jcache.remote.entries import RemoteEntry
@@ -137,8 +137,13 @@ class _Merge:
         items, places, now_ns = dict[EntryId, Item](), dict[EntryId, str](), clock.now_ns()
         for one in listed:
             item = self._item(one)
-            if item is not None and self._is_wanted(one, item, now_ns) and len(items) < MAX_ENTRIES:
+            if item is not None and self._is_wanted(one, item, now_ns):
                 items[one.kind, one.key], places[one.kind, one.key] = item, one.namespace
+        if len(items) > MAX_ENTRIES:
+            raise InvalidValue(
+                f"{self._remote} has {len(items):,} such entries, and a pull takes {MAX_ENTRIES:,} at most: choose fewer by"
+                " --kind or --filter."
+            )
         signers = sorted({stored.signer for stored in self._manifests.usable if stored.signer})
         return Available(
             manifest=Manifest(
