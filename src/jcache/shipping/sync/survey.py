@@ -141,8 +141,8 @@ class _Merge:
                 items[one.kind, one.key], places[one.kind, one.key] = item, one.namespace
         if len(items) > MAX_ENTRIES:
             raise InvalidValue(
-                f"{self._remote} has {len(items):,} such entries, and a pull takes {MAX_ENTRIES:,} at most: choose fewer by"
-                " --kind or --filter."
+                f"{self._remote} has {len(items):,} such entries, and a pull takes {MAX_ENTRIES:,} at most: choose"
+                " fewer by --kind or --filter."
             )
         signers = sorted({stored.signer for stored in self._manifests.usable if stored.signer})
         return Available(
