@@ -15,6 +15,7 @@ WITHOUT_TESTS = {
     "explain/evidence.py": "a type",
     "explain/result.py": "a diagnosis as values: `test_diagnosis` tells what they mean",
     "jax_internals/compile_record.py": "two records that `compile_hook` fills, and that `test_compile_hook` looks at",
+    "remote/transport.py": "a protocol and values: `test_client` and the tests of each store tell what they mean",
     "runtime/settings.py": "arguments and settings as values: `test_enable` tells what they mean",
     "store/progress.py": "a type",
     "verify/result.py": "a request and a result as values: `test_verification` tells what they mean",

@@ -13,6 +13,8 @@ JcacheError                 1   something failed; the message names the thing, t
 ├── NotStorable             1   a value that no codec of graphs can turn into bytes
 ├── Unresolved              1   a sound graph that cannot be made again in this program
 ├── LedgerUnavailable       1   the ledger cannot be read or written
+├── RemoteUnavailable       1   a remote store that cannot be reached, fails or does not answer in time
+├── RemoteDenied            1   a remote store that does not allow a request
 ├── NotInEffect             1   a request to `jcache.enable(strict=True)` that does not take effect
 ├── GraphKeyError           1   a callable or an argument that cannot be fingerprinted
 └── CannotWrite             1   a root that is read-only, full or otherwise refuses a change
@@ -84,6 +86,14 @@ class LedgerUnavailable(JcacheError):
 
 class CannotWrite(JcacheError):
     """A root refuses a change: it is read-only, full, or another user's."""
+
+
+class RemoteUnavailable(JcacheError):
+    """A remote store cannot be reached, fails, or does not answer in time."""
+
+
+class RemoteDenied(JcacheError):
+    """A remote store does not allow a request, such as a write with credentials that only read."""
 
 
 class NotInEffect(JcacheError):

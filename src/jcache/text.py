@@ -22,6 +22,8 @@ def is_shown(character: str) -> bool:
 
 
 _WORDS: Final = re.compile(r"(?:`[^`]*`|[^ `]|`)+")  # a command between backquotes counts as one word
+_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_SECRETS: Final = re.compile(r"(?<=://).*@|(?<=\?)\S+")
 _HEAD: Final = re.compile(r" *(?:[^ `]+ {2,})?")
 
 
@@ -34,6 +36,16 @@ def escaped(character: str) -> str:
     r"""Return a character as Python and bash write it between quotes, such as ``\n``."""
     text = character.encode("unicode_escape").decode()
     return rf"\u00{text[2:]}" if text[:2] == r"\x" and character > "\x7f" else text
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text is a URL and not a path or a name."""
+    return _URL.match(text) is not None
+
+
+def masked(text: str) -> str:
+    """Return a text in which URLs have no user, no password and no query."""
+    return _SECRETS.sub(lambda found: f"{ELLIPSES[0]}@" if found[0].endswith("@") else ELLIPSES[0], text)
 
 
 def quoted(text: str) -> str:

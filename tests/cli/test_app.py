@@ -13,6 +13,7 @@ from jcache.cli.app import _PANELS, COMMANDS
 from tests.helpers.command_line import Jcache, clean_environment
 from tests.helpers.terminals import WIDTHS, Terminal
 
+STORE = "file:///nowhere/at/all"  # an empty store
 RUNS = {
     "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "explain": ["jit_train"],
     "prune": ["--max-size", "50k"], "config": [],
@@ -21,6 +22,7 @@ RUNS = {
     "warm": ["--", sys.executable, "-c", "pass"],
     "env": [], "dir": [], "completion": ["bash"], "verify": [], "quarantine": [],
     "export": ["-o", os.devnull], "import": ["--help"],
+    "push": [STORE, "--dry-run"], "pull": [STORE, "--dry-run"], "sync": [STORE, "--dry-run"],
 }  # fmt: skip
 
 

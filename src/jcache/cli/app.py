@@ -25,7 +25,7 @@ P = ParamSpec("P")
 _PANELS: Final = {
     "Look": ("info", "stats", "ls", "show", "du", "explain"),
     "Keep": ("prune", "clear", "rm", "config", "pin", "unpin", "verify", "quarantine"),
-    "Ship": ("export", "import"),
+    "Ship": ("export", "import", "push", "pull", "sync"),
     "Run": ("run", "warm", "env", "dir", "completion"),
 }
 _PANEL_OF: Final = {name: panel for panel, names in _PANELS.items() for name in names}

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
+from jcache.errors import InvalidValue
 from jcache.layout import FileKind, Kind, Root, member, parse_kind
 from jcache.store.directories import follow_roots_once
 from jcache.store.listing import list_root
 from jcache.store.roots import choose_path, open_root
 from jcache.store.store import Store
+from jcache.text import is_url, masked
 
 
 def completing(choices: Iterable[str]) -> Callable[[str], list[str]]:
@@ -76,6 +78,22 @@ KeysArgument = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be done, and change nothing.")]
 XlaOption = Annotated[bool, typer.Option("--xla", help="Remove XLA's own sub-caches (autotune, kernels) as well.")]
+
+
+def is_remote(root: str | None) -> bool:
+    """Return whether ``--root`` names a store behind a URL."""
+    return root is not None and is_url(root)
+
+
+def refuse_options(url: str | None, **given: object) -> None:
+    """Raise InvalidValue if an option was given that is about directories, for a store behind a URL.
+
+    Args:
+        url: value of ``--root``.
+        given: the options' values, by their names.
+    """
+    if wrong := [f"--{name.replace('_', '-')}" for name, value in given.items() if value]:
+        raise InvalidValue(f"{wrong[0]} is about directories, and {masked(str(url))} is a store: leave it out.")
 
 
 def open_store(root: str | None) -> AbstractContextManager[Store]:

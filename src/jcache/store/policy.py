@@ -35,6 +35,7 @@ class Reason(StrEnum):
     WITH_TRACE = "whose trace goes"
     STRAY = "whose trace has gone"
     NEEDED = "needed by a trace that stays"
+    YOUNG = "stored within the grace age"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

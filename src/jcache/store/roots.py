@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from jcache.errors import InvalidValue, JcacheError, NoCacheHere
 from jcache.layout import DIRECTORY_NAMES, LOCK_NAME, STATE_NAME, TAG_NAME, TAG_TEXT, FileKind, Kind, Root, member
 from jcache.store.files import publish, read, refusal
-from jcache.text import command
+from jcache.text import command, masked
 
 VARIABLES: Final = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")  # that name a root, the first one first
 
@@ -75,7 +75,10 @@ def choose_path(explicit: str | None, environment: Mapping[str, str], *, source:
     if text.startswith("~") and os.path.expanduser(text) == text:
         raise NoCacheHere(f"{text} ({source}) names no user of this machine: write the path in full.")
     if "://" in text:
-        raise NoCacheHere(f"{text} ({source}) is a remote address: jcache administers local directories.")
+        raise NoCacheHere(
+            f"{masked(text)} ({source}) is a remote address: jcache administers local directories"
+            " here; info, ls, du, prune and verify take such a --root, and push, pull and sync such a URL."
+        )
     try:
         path = Path(os.path.abspath(os.path.expanduser(text)))  # Path.resolve would follow links
     except FileNotFoundError:

@@ -67,7 +67,7 @@ class TestAnswers:
 
     def test_commands_by_their_beginning(self) -> None:
         """A beginning is completed to the commands that begin with it."""
-        assert values("p") == ["prune", "pin"]
+        assert values("p") == ["prune", "pin", "push", "pull"]
 
     def test_options(self) -> None:
         """A dash is completed to the options of the command that were not given yet."""

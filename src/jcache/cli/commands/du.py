@@ -7,8 +7,9 @@ import typer
 
 from jcache.admin.usage import Group, Grouping, Order, ordered, sum_up
 from jcache.cli import output
-from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, kinds_of, open_store
+from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, is_remote, kinds_of, open_store
 from jcache.cli.progress import progress
+from jcache.text import masked
 from jcache.units import format_seconds, format_size, parse_choice, whole_number
 
 _SCHEMA_VERSION = 2  # groups have `build_seconds` and `runs`
@@ -53,6 +54,12 @@ def du(
     """
     grouping, order = parse_choice(Grouping, by, "is no group of du"), parse_choice(Order, sort, "is no order of du")
     count = whole_number("--limit", limit)
+    if is_remote(root):
+        from jcache.cli.commands import remote_root
+
+        groups = remote_root.groups(str(root), grouping, kinds_of(kind))
+        _print(str(root), grouping, ordered(groups, order), order, count, json=json, quiet=quiet, verbose=verbose)
+        return
     with open_store(root) as store:
         groups = sum_up(
             store,
@@ -61,21 +68,36 @@ def du(
             read_seconds=order is Order.SECONDS,
             progress=lambda entries: progress(entries, "reading entries"),
         )
-        groups = ordered(groups, order)
-        shown = groups if count is None else groups[:count]
-        total = sum(group.bytes for group in groups)
-        if json:
-            listed = [_as_json(group) for group in shown]
-            value = {"root": str(store.root.path), "by": grouping, "groups": listed, "total_bytes": total}
-            output.as_json(value, version=_SCHEMA_VERSION)
-            return
-        if not quiet:
-            output.rich(_table(grouping, shown, total, verbose=verbose), whole=verbose)
-            output.rich("")
-            if len(shown) < len(groups):
-                output.data(f"first {len(shown):,} of {len(groups):,} by {order}")
-        entries = sum(group.entries for group in groups)
-        output.data(f"{format_size(total)} in {output.count(entries, 'entry', 'entries')}")
+        path = str(store.root.path)
+    _print(path, grouping, ordered(groups, order), order, count, json=json, quiet=quiet, verbose=verbose)
+
+
+def _print(
+    root: str,
+    by: Grouping,
+    groups: Sequence[Group],
+    order: Order,
+    count: int | None,
+    *,
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Print the first groups of a root or store, and the sums of all."""
+    shown = groups if count is None else groups[:count]
+    total = sum(group.bytes for group in groups)
+    if json:
+        listed = [_as_json(group) for group in shown]
+        value = {"root": masked(root), "by": by, "groups": listed, "total_bytes": total}
+        output.as_json(value, version=_SCHEMA_VERSION)
+        return
+    if not quiet:
+        output.rich(_table(by, shown, total, verbose=verbose), whole=verbose)
+        output.rich("")
+        if len(shown) < len(groups):
+            output.data(f"first {len(shown):,} of {len(groups):,} by {order}")
+    entries = sum(group.entries for group in groups)
+    output.data(f"{format_size(total)} in {output.count(entries, 'entry', 'entries')}")
 
 
 def _as_json(group: Group) -> dict[str, object]:

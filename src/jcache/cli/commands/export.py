@@ -117,7 +117,7 @@ def export(
         solid=solid,
         config=config,
     )
-    signer = None if sign is None else _signer(Path(os.path.expanduser(sign)))
+    signer = None if sign is None else signer_of(Path(os.path.expanduser(sign)))
     with open_store(root) as store:
         target = None if to == _STDOUT else _checked_target(to, store.root)
         with Bar("checking") as bar:
@@ -187,7 +187,7 @@ def _named(source: str) -> str:
     return "the standard input" if source == _STDOUT else source
 
 
-def _signer(path: Path) -> Callable[[bytes], bytes]:
+def signer_of(path: Path) -> Callable[[bytes], bytes]:
     """Return a function that signs manifests. The key is tried now, not after an hour of reading."""
     signing.check_key(path)
     return lambda data: signing.sign(data, path)

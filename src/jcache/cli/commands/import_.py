@@ -143,7 +143,7 @@ def _import(archive: str, root: str | None, options: ImportOptions) -> tuple[Imp
         reader = open_archive(stream, name=name)
         if isinstance(reader, PlainTarReader):
             return take_tar(reader, target)
-        return _take(reader, target, is_named=root is not None)
+        return take_archive(reader, target, is_named=root is not None)
 
 
 @contextmanager
@@ -166,7 +166,14 @@ def _opened(archive: str, root: str | None) -> Iterator[BinaryIO]:
         yield file
 
 
-def _take(reader: ArchiveReader, target: ImportTarget, *, is_named: bool) -> tuple[ImportReport, int]:
+def take_archive(reader: ArchiveReader, target: ImportTarget, *, is_named: bool) -> tuple[ImportReport, int]:
+    """Import an archive into the root of a target; return the report and the exit code.
+
+    Args:
+        reader: reads the archive.
+        target: root and options.
+        is_named: whether the user has named the root.
+    """
     root, options = target.root, target.options
     head, trust = _head(reader, options)
     adapter = adapter_of(head.manifest)

@@ -9,7 +9,7 @@ from jcache import clock
 from jcache.admin.census import Census, KindCensus, take_census
 from jcache.admin.neighbour_groups import Group
 from jcache.cli import output
-from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, open_store
+from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, is_remote, open_store, refuse_options
 from jcache.errors import NoCacheHere
 from jcache.layout import Kind
 from jcache.store.roots import VARIABLES, choose_path
@@ -55,6 +55,11 @@ def info(
 
     Example: jcache info --root ~/.cache/jax
     """
+    if is_remote(root):
+        from jcache.cli.commands import remote_root
+
+        refuse_options(root, all=every)
+        return remote_root.info(str(root), json=json, quiet=quiet)
     if every or (root is None and not any(map(os.environ.get, VARIABLES))):
         from jcache.admin import discovery
 

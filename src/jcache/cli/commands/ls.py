@@ -12,7 +12,7 @@ from jcache.admin.fields import FIELDS, Facts, Field, Source, parse_fields
 from jcache.admin.filters import OPERATORS, parse_filter, parse_sort
 from jcache.admin.selection import Selection, select, with_seconds
 from jcache.cli import output
-from jcache.cli.options import JsonOption, KindsOption, RootOption, kinds_of, open_store
+from jcache.cli.options import JsonOption, KindsOption, RootOption, is_remote, kinds_of, open_store, refuse_options
 from jcache.cli.progress import progress
 from jcache.cli.reports import entry_table
 from jcache.entry import Entry
@@ -116,6 +116,12 @@ def ls(
         legacy=legacy,
     )
     shown = () if columns is None else parse_fields(columns)
+    if is_remote(root):
+        from jcache.cli.commands import remote_root
+
+        refuse_options(root, legacy=legacy)
+        remote_root.ls(str(root), selection, shown, json=json, quiet=quiet, verbose=verbose)
+        return
     with open_store(root) as store:
         facts = FactBook(store, _reading)
         timed = not json and any(field.source is Source.HEADER for field in shown or entry_table.DEFAULT)

@@ -18,10 +18,13 @@ from jcache.cli.options import (
     RootOption,
     VerboseOption,
     XlaOption,
+    is_remote,
     kinds_of,
     open_store,
+    refuse_options,
 )
 from jcache.cli.reports.removal_report import remove
+from jcache.errors import InvalidValue
 from jcache.store.order import Order
 from jcache.store.removal import xla_size
 from jcache.units import format_size
@@ -54,6 +57,10 @@ KeepLastOption = Annotated[
     ),
 ]
 LegacyOption = Annotated[bool, typer.Option("--legacy", help="Remove entries that only jax ≤ 0.4.30 reads.")]
+GraceOption = Annotated[
+    str | None,
+    typer.Option("--grace", metavar="AGE", help="Of a store: keep entries that were stored less than this ago (1h)."),
+]
 OrderOption = Annotated[
     str | None,
     typer.Option(
@@ -78,6 +85,7 @@ def prune(
     kind: KindsOption = None,
     filter: FilterOption = None,  # noqa: A002
     xla: XlaOption = False,
+    grace: GraceOption = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -91,6 +99,16 @@ def prune(
     """
     asked = PruneLimits(max_size, max_entries, min_free, older_than, keep_last, legacy, order).policy()
     filters = [parse_filter(text) for text in filter or ()]
+    if is_remote(root):
+        from jcache.cli.commands import remote_root
+
+        refuse_options(root, xla=xla)
+        return remote_root.prune(
+            str(root), asked, kinds_of(kind), filters, grace=grace, dry_run=dry_run, json=json, quiet=quiet,
+            verbose=verbose,
+        )  # fmt: skip
+    if grace is not None:
+        raise InvalidValue("--grace is about stores behind a URL: in a directory, what is being written stays anyway.")
     with open_store(root) as store:
         policy, limits = with_configured(asked, store, root, os.environ, xla=xla)
         if limits and not quiet:

@@ -5,7 +5,17 @@ from typing import Annotated, Any
 import typer
 
 from jcache.cli import output
-from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, VerboseOption, kinds_of, open_store
+from jcache.cli.options import (
+    JsonOption,
+    KindsOption,
+    QuietOption,
+    RootOption,
+    VerboseOption,
+    is_remote,
+    kinds_of,
+    open_store,
+    refuse_options,
+)
 from jcache.cli.progress import Bar, progress
 from jcache.cli.reports.findings_report import as_json, render
 from jcache.errors import InvalidValue
@@ -91,6 +101,13 @@ def verify(
         grace_ns=parse_age(grace),
     )
     ignored = frozenset(map(_parse_damage, ignore or ()))
+    if is_remote(root):
+        from jcache.cli.commands import remote_root
+
+        refuse_options(root, subset=subset, max_duration=max_duration, load=load, ndjson=ndjson)
+        return remote_root.verify(
+            str(root), request.kinds, ignored, quick=quick, repair=mend, json=json, quiet=quiet, verbose=verbose
+        )
     with open_store(root) as store:
         verification, loads = _check(store, request, ignored, load=load)
         repaired = _repair(store, verification, request.grace_ns) if mend else None

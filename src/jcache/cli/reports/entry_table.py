@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from jcache.admin.facts import FactBook
 from jcache.admin.fields import FIELDS, NO_FACTS, Facts, Field, Source, Type
 from jcache.admin.selection import Selection
 from jcache.cli import output
@@ -18,6 +17,12 @@ _UNKNOWN: Final = "–"
 _TO_JSON: Final[Mapping[Type, Callable[[Any], Any]]] = {Type.AGE: rfc3339, Type.SECONDS: float}
 DEFAULT: Final = tuple(FIELDS[name] for name in ("key", "kind", "size", "used", "seconds"))
 IN_JSON: Final = tuple(field for field in FIELDS.values() if field.source is not Source.CONTENT)
+
+
+class HasFacts(Protocol):
+    """What tells facts about entries: a `FactBook`, or what a store's namespaces tell."""
+
+    def of(self, entry: Entry) -> Facts: ...
 
 
 def as_json(entry: Entry, facts: Facts = NO_FACTS, fields: Sequence[Field] = ()) -> dict[str, Any]:
@@ -57,7 +62,7 @@ def more_json(selection: Selection, columns: Sequence[Field]) -> list[Field]:
     return [field for field in dict.fromkeys(asked) if field not in IN_JSON]
 
 
-def table(entries: Sequence[Entry], fields: Sequence[Field], facts: FactBook, now_ns: int, *, whole: bool) -> Any:  # noqa: ANN401
+def table(entries: Sequence[Entry], fields: Sequence[Field], facts: HasFacts, now_ns: int, *, whole: bool) -> Any:  # noqa: ANN401
     """Return a table of entries for `output.rich`.
 
     Args:

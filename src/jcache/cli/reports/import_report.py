@@ -34,6 +34,7 @@ _OUTCOME_TEXTS: Final = {
     ImportOutcome.REFUSED: "refused",
     ImportOutcome.OMITTED: "omitted by the archive",
 }
+_VERBS: Final = {False: ("Imported", "Would import"), True: ("Pulled", "Would pull")}
 _RECOMPILING_TEXTS: Final = {
     Recompiling.RECOMPILED: "recompiled",
     Recompiling.THERE: "there already",
@@ -64,6 +65,7 @@ class ImportReport:
         step_failed: whether another step, such as a link, failed.
         archive_fields: further fields of the JSON report.
         omissions_reported: whether the exporter reported the omitted entries, so that they are no failure here.
+        is_pull: whether the entries come from a store behind a URL, and not from an archive.
     """
 
     root: Root
@@ -83,6 +85,7 @@ class ImportReport:
     step_failed: bool = False
     archive_fields: dict[str, Any] = field(default_factory=dict)
     omissions_reported: bool = False
+    is_pull: bool = False
 
     def with_outcome(self, *outcomes: ImportOutcome) -> list[EntryId]:
         """Return the entries with one of these outcomes."""
@@ -181,8 +184,10 @@ class ImportReport:
                 " only what such a cache needs; the program that wrote them makes them again"
             )
         if self.refused:
-            yield "Refused entries do not have the bytes that they should: export or copy the archive again"
-        if self.with_outcome(ImportOutcome.OMITTED):
+            again = f"push them again, which replaces them after `jcache verify --root {shown(self.source)} --repair`"
+            way = again if self.is_pull else "export or copy the archive again"
+            yield f"Refused entries do not have the bytes that they should: {way}"
+        if self.with_outcome(ImportOutcome.OMITTED) and not self.is_pull:
             yield "Omitted entries had changed, or were damaged, during the export: export again for the rest"
         if self.with_outcome(ImportOutcome.REPLACED) and not self.dry_run:
             yield f"Replaced entries are in quarantine: `{command('quarantine list', root)}`"
@@ -190,10 +195,11 @@ class ImportReport:
     def _summary(self) -> str:
         written = len(self.with_outcome(*WRITTEN))
         counts = Counter(self.outcomes.values())
-        parts = [f"{counts[outcome]:,} {_OUTCOME_TEXTS[outcome]}" for outcome in ImportOutcome if counts[outcome]]
+        texts = _OUTCOME_TEXTS | ({ImportOutcome.OMITTED: "gone from the store"} if self.is_pull else {})
+        parts = [f"{counts[outcome]:,} {texts[outcome]}" for outcome in ImportOutcome if counts[outcome]]
         beside = sum(outcome in WRITTEN for outcome in self.neighbours.values())
         parts += [f"{output.count(beside, 'file', 'files')} of XLA's sub-caches"] if beside else []
-        verb = "Would import" if self.dry_run else "Imported"
+        verb = _VERBS[self.is_pull][self.dry_run]
         entries = output.count(written, "entry", "entries")
         rest = f": {', '.join(parts)}" if parts else ""
         places = f"from {shown(self.source)} into {shown(str(self.root.path))}"

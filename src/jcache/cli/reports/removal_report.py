@@ -47,9 +47,9 @@ def remove(
     """
     done = execute(store, plan, xla=xla, dry_run=dry_run, progress=partial(progress, doing="removing"))
     if json:
-        output.as_json(_as_json(done), version=2)
+        output.as_json(as_json(done), version=2)
     elif not quiet:
-        _render(done, verbose, listed=of_named or dry_run or verbose, of_named=of_named)
+        render(done, verbose, listed=of_named or dry_run or verbose, of_named=of_named)
     for failure in done.failed:
         output.error(f"Cannot remove {store.path(failure.entry)}: {failure.reason}.")
     return 0 if not done.failed else PARTLY if done.removed else 1
@@ -82,7 +82,8 @@ def confirmed(name: str, store: Store, plan: Plan, *, listed: bool = False) -> b
     return False
 
 
-def _as_json(done: Removed) -> dict[str, Any]:
+def as_json(done: Removed) -> dict[str, Any]:
+    """Return what was removed, or would be, as JSON values."""
     return {
         "root": str(done.root.path),
         "dry_run": done.dry_run,
@@ -108,7 +109,8 @@ def _slug(reason: Reason) -> str:
     return reason.name.lower()
 
 
-def _render(done: Removed, verbose: bool, *, listed: bool, of_named: bool) -> None:
+def render(done: Removed, verbose: bool, *, listed: bool, of_named: bool) -> None:
+    """Print what was removed, or would be, as text; the arguments are those of `remove`."""
     if done.removed and listed:
         shown = done.removed if verbose else done.removed[:_ROWS]
         rows = [

@@ -20,6 +20,7 @@ from typing import BinaryIO, Final
 
 from jcache import __version__
 from jcache.configuration.files import of_root
+from jcache.entry import Entry
 from jcache.findings import Finding
 from jcache.layout import XLA_NAMES, Kind
 from jcache.shipping.archive import ArchiveWriter, item_name, neighbour_name, recompressors
@@ -88,13 +89,20 @@ def _no_progress(done: int, total: int) -> None:
 # -- the first reading
 
 
-def prepare_export(store: Store, request: ExportRequest, progress: Progress = _no_progress) -> PreparedExport:
+def prepare_export(
+    store: Store,
+    request: ExportRequest,
+    progress: Progress = _no_progress,
+    *,
+    wanted: Callable[[Entry], bool] | None = None,
+) -> PreparedExport:
     """Select the entries, check each, and make the manifest.
 
     Args:
         store: store of the root.
         request: the entries to export, and how.
         progress: called with the bytes that are read so far, and with those of all entries.
+        wanted: returns whether to read a chosen entry; by default all are read.
 
     Raises:
         UnknownKey: a key or a run that was asked for matches no entry or run, or several.
@@ -120,7 +128,8 @@ def prepare_export(store: Store, request: ExportRequest, progress: Progress = _n
     )
     chosen = choose_entries(store, request)
     prepared.legacy, prepared.excluded = chosen.legacy, chosen.excluded
-    survey = Survey(store, chosen.entries, grace_ns=request.grace_ns, processes=request.processes)
+    entries = chosen.entries if wanted is None else filter(wanted, chosen.entries)
+    survey = Survey(store, entries, grace_ns=request.grace_ns, processes=request.processes)
     survey.read(progress)
     prepared.findings, prepared.being_written, prepared.sources = survey.findings, survey.being_written, survey.sources
     xla = request.xla and store.root.adapter is None

@@ -105,3 +105,15 @@ def _entries_of_run(store: Store, wanted: str) -> set[tuple[Kind, str]]:
         if program["outcome"] in (HIT, STORED) and program["key"]:
             found |= {(Kind.EXECUTABLES, key) for key in (program["key"], storable(program["key"]))}
     return found
+
+
+def keys_of_run(store: Store, wanted: str) -> frozenset[str]:
+    """Return the keys of the entries that a recorded run used, or missed.
+
+    Raises:
+        UnknownKey: no run, or more than one, has such an id.
+        LedgerUnavailable: its record cannot be read.
+    """
+    report = report_named(read_reports(store.ledger.runs()), wanted, store.root.path)
+    keys = {program["key"] for program in report.get("programs", ()) if program["key"]}
+    return frozenset(keys | {storable(key) for key in keys} | {key for _, key in _entries_of_run(store, wanted)})

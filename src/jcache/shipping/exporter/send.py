@@ -98,3 +98,27 @@ def _read_pieces(file: FileIO, hasher: Hasher) -> Iterator[bytes]:
         while piece := file.read(_PIECE_BYTES):
             hasher.update(piece)
             yield piece
+
+
+def read_whole(source: SourceFile) -> bytes | None:
+    """Return a file's bytes; None unless they have the digest of its survey."""
+    size = source.state.stamp.bytes
+    try:
+        descriptor = open_to_look(source.path)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+            return None
+        data = os.read(descriptor, size + 1) if size < _PIECE_BYTES else b"".join(_all_pieces(descriptor))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return data if len(data) == size and digest(data) == source.digest else None
+
+
+def _all_pieces(descriptor: int) -> Iterator[bytes]:
+    while piece := os.read(descriptor, _PIECE_BYTES):
+        yield piece

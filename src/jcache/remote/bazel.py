@@ -1,0 +1,126 @@
+"""bazel-remote: bytes are stored under their SHA-256, and what an entry is under the SHA-256 of its name.
+
+    PUT /cas/<sha256 of the bytes>          the bytes of an object, first
+    PUT /ac/<sha256 of the object's name>   an ActionResult, as bazel-remote checks it: one output file, which is these
+                                            bytes, and as standard output the object's metadata
+
+bazel-remote answers a GET below ``/ac/`` with 404 if the bytes have been evicted, and never lists or removes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+from urllib.parse import quote
+
+from jcache.errors import DamagedEntry, InvalidValue
+from jcache.formats.protobuf import BYTES, Message
+from jcache.remote.address import Address
+from jcache.remote.failures import failed
+from jcache.remote.transport import Fetched, Head, Listed, Timeouts
+from jcache.remote.web_client import WebClient
+
+_OUTPUT_FILES: Final = 2  # of ActionResult
+_STDOUT_RAW: Final = 5
+_PATH: Final = 1  # of OutputFile
+_DIGEST: Final = 2
+_HASH: Final = 1  # of Digest
+_SIZE: Final = 2
+
+
+class BazelCache:
+    """A bazel-remote server. It cannot list; metadata are in the record of an object.
+
+    Args:
+        address: address of the server, with the instance's name as its path if there is one.
+        timeouts: how long requests may take.
+    """
+
+    keeps_metadata = True
+    can_list = False
+
+    def __init__(self, address: Address, timeouts: Timeouts) -> None:
+        self._address = address
+        self._client = WebClient(address, timeouts)
+
+    def _path(self, store: str, digest: str) -> str:
+        return "/" + quote("/".join(filter(None, (self._address.path, store, digest))))
+
+    def _record(self, name: str) -> tuple[str, int, dict[str, str]] | None:
+        """Return digest and size of an object's bytes, and its metadata; None if there is no such object."""
+        reply = self._client.request("GET", self._path("ac", _sha256(name.encode())))
+        return None if reply is None else _parse(reply.data)
+
+    def get(self, name: str) -> Fetched | None:
+        record = self._record(name)
+        if record is None:
+            return None
+        digest, _, metadata = record
+        reply = self._client.request("GET", self._path("cas", digest))
+        return None if reply is None else Fetched(reply.data, metadata)
+
+    def head(self, name: str) -> Head | None:
+        record = self._record(name)
+        return None if record is None else Head(record[1], record[2])
+
+    def put(self, name: str, data: bytes, metadata: Mapping[str, str], *, replace: bool) -> bool:
+        if not replace and self._record(name) is not None:
+            return False
+        digest = _sha256(data)
+        self._client.put(self._path("cas", digest), data, {})
+        self._client.put(self._path("ac", _sha256(name.encode())), _action_result(digest, len(data), metadata), {})
+        return True
+
+    def objects(self, prefix: str) -> Iterator[list[Listed]]:
+        del prefix
+        raise self._cannot()
+
+    def delete(self, names: Iterable[str]) -> None:
+        if any(True for _ in names):
+            raise self._cannot()
+
+    def _cannot(self) -> Exception:
+        return failed(self._address, "list or remove from", "bazel-remote cannot do that", InvalidValue)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _action_result(digest: str, size: int, metadata: Mapping[str, str]) -> bytes:
+    """Return the record of an object."""
+    told = "".join(f"{name} {value}\n" for name, value in metadata.items())
+    of_bytes = _field(_HASH, digest.encode()) + _varint(_SIZE << 3) + _varint(size)
+    file = _field(_PATH, b"entry") + _field(_DIGEST, of_bytes)
+    return _field(_OUTPUT_FILES, file) + (_field(_STDOUT_RAW, told.encode()) if told else b"")
+
+
+def _parse(data: bytes) -> tuple[str, int, dict[str, str]] | None:
+    """Return digest, size and metadata of a record; None for bytes that are none."""
+    try:
+        result = Message(data)
+        of_bytes = result.message(_OUTPUT_FILES, _DIGEST)
+        digest = None if of_bytes is None else of_bytes.text(_HASH)
+        told = result.text(_STDOUT_RAW) or ""
+    except DamagedEntry:
+        return None
+    if of_bytes is None or digest is None or len(digest) != 64 or digest.strip("0123456789abcdef"):
+        return None
+    metadata = {name: value for name, _, value in (line.partition(" ") for line in told.splitlines())}
+    return digest, of_bytes.varint(_SIZE) or 0, metadata
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | BYTES) + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*found, value))
