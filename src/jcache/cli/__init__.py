@@ -14,11 +14,16 @@ def main() -> None:
     # A command is short and makes no cycles worth breaking, but importing modules and listing 100,000 entries
     # allocates enough to start collections that find nothing: they take 15 % of the CPU time of `jcache info`.
     gc.disable()
+    code: int | None
     try:
         _mend_streams()
-        from jcache.cli.app import run
+        from jcache.cli.plain_run import run_plainly
 
-        code = run(sys.argv[1:])
+        code = run_plainly(sys.argv[1:])
+        if code is None:
+            from jcache.cli.app import run
+
+            code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)

@@ -16,9 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jcache import __version__
-from jcache.cli import INTERRUPTED
-from jcache.errors import JcacheError
-from jcache.text import shown
+from jcache.cli.exit_codes import exit_code
 
 P = ParamSpec("P")
 
@@ -159,24 +157,7 @@ def _guarded(function: Callable[P, int | None]) -> Callable[P, None]:
 
     @wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        from jcache.cli import output
-
-        try:
-            code = function(*args, **kwargs)
-            sys.stdout.flush()
-        except JcacheError as error:
-            output.error(shown(str(error)))
-            code = error.exit_code
-        except KeyboardInterrupt:
-            code = INTERRUPTED
-        except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-            output.abandon(sys.stdout)
-            code = 0
-        except OSError as error:
-            output.error(f"Cannot use {error.filename or 'the standard output'}: {error.strerror or error}.")
-            output.abandon(sys.stdout)
-            code = 1
-        raise typer.Exit(code or 0)
+        raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
 
     return guarded
 

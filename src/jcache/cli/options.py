@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Annotated
 
 import typer
 
+from jcache.cli.stores import store_of
 from jcache.errors import InvalidValue
 from jcache.layout import FileKind, Kind, Root, member, parse_kind
-from jcache.store.directories import follow_roots_once
-from jcache.store.listing import list_root
 from jcache.store.roots import choose_path, open_root
 from jcache.store.store import Store
 from jcache.text import is_url, masked
@@ -43,6 +42,8 @@ def complete_keys(ctx: typer.Context, incomplete: str) -> list[str]:
 def _keys(root: Root, kind: Kind, beginning: str) -> Iterator[str]:
     """Yield keys by file names alone: no entry is opened, and nothing is written."""
     if not root.layout.follows_jax:
+        from jcache.store.listing import list_root
+
         yield from (key for key in list_root(root, kind).columns.keys if key.startswith(beginning))
         return
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(root.directory(kind)) as items:
@@ -107,39 +108,6 @@ def open_store(root: str | None) -> AbstractContextManager[Store]:
         InvalidValue: the root or ``$JCACHE_LOCK_TIMEOUT`` is not a valid value.
     """
     return store_of(open_root(choose_path(root, os.environ)))
-
-
-@contextmanager
-def store_of(root: Root) -> Iterator[Store]:
-    """Open the store of a root for a command; afterwards, print a warning for each part of it that failed."""
-    from jcache.cli.output import message, warning
-    from jcache.store.locking import timeout_in
-
-    follow_roots_once()
-    timeout = timeout_in(os.environ)
-    printed: set[str] = set()
-
-    def waiting(text: str) -> None:
-        """Print once per command that it waits for a lock, although it may lock many times."""
-        if not printed:
-            printed.add(text)
-            message(text)
-
-    with Store(root, lock_timeout=timeout, waiting=waiting) as store:
-        yield store
-    for notice in store.notices:
-        warning(notice)
-
-
-def bound_variables(root: Root) -> dict[str, str]:
-    """Return the environment variables for the bound that files set; print a warning for each fault in the files."""
-    from jcache.cli.output import warning
-    from jcache.configuration.files import for_program, variables
-
-    found, faults = for_program(root, os.environ)
-    for fault in faults:
-        warning(fault)
-    return variables(found)
 
 
 def kinds_of(texts: list[str] | None) -> tuple[Kind, ...]:

@@ -13,9 +13,8 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from jcache import clock
 from jcache.errors import InvalidValue, JcacheError
@@ -42,8 +41,7 @@ class CommandNotFound(CannotStart):
     exit_code = 127  # as in POSIX shells
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramExit:
+class ProgramExit(NamedTuple):
     """The end of a program.
 
     Attributes:

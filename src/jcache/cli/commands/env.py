@@ -7,7 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from jcache.cli import output
-from jcache.cli.options import JsonOption, RootOption, bound_variables, complete_kinds, completing, store_of
+from jcache.cli.options import JsonOption, RootOption, complete_kinds, completing
+from jcache.cli.stores import bound_variables, store_of
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.layout import Kind, Root, parse_kind
 from jcache.runs.environment import settings

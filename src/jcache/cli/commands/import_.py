@@ -23,9 +23,10 @@ from jcache.cli.commands.import_common import (
     reporting_interruption,
 )
 from jcache.cli.commands.import_tar import take_tar
-from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption, store_of
+from jcache.cli.options import DryRunOption, JsonOption, QuietOption, RootOption, VerboseOption
 from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import ImportReport
+from jcache.cli.stores import store_of
 from jcache.errors import InvalidValue
 from jcache.shipping.archive import ArchiveReader, Head, PlainTarReader, open_archive
 from jcache.shipping.archive.manifest import Manifest, adapter_of

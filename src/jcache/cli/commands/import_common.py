@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from jcache.cli import INTERRUPTED, output
-from jcache.cli.options import store_of
 from jcache.cli.progress import progress
 from jcache.cli.reports.import_report import ImportReport, size_limit_notes
 from jcache.cli.reports.removal_report import PARTLY
+from jcache.cli.stores import store_of
 from jcache.configuration.files import change_root
 from jcache.configuration.settings import to_write
 from jcache.errors import BadArchive, CannotWrite, JcacheError, Truncated, Untrusted

@@ -9,10 +9,10 @@ from jcache.cli.commands.import_common import (
     exit_code,
     reporting_interruption,
 )
-from jcache.cli.options import store_of
 from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import ImportReport
 from jcache.cli.reports.removal_report import PARTLY
+from jcache.cli.stores import store_of
 from jcache.errors import BadArchive, Untrusted
 from jcache.layout import Root
 from jcache.shipping.archive import PlainTarReader

@@ -32,18 +32,10 @@ from jcache.cli.commands.remote_common import (
     path_of,
     telling_progress,
 )
-from jcache.cli.options import (
-    DryRunOption,
-    JsonOption,
-    KindsOption,
-    QuietOption,
-    RootOption,
-    VerboseOption,
-    kinds_of,
-    store_of,
-)
+from jcache.cli.options import DryRunOption, JsonOption, KindsOption, QuietOption, RootOption, VerboseOption, kinds_of
 from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import ImportReport
+from jcache.cli.stores import store_of
 from jcache.errors import BadArchive, InvalidValue
 from jcache.remote.client import Remote, open_remote
 from jcache.shipping.archive import ArchiveReader, open_archive

@@ -17,16 +17,9 @@ from jcache.cli.commands.remote_common import (
     path_of,
     request_of,
 )
-from jcache.cli.options import (
-    DryRunOption,
-    JsonOption,
-    KindsOption,
-    QuietOption,
-    RootOption,
-    VerboseOption,
-    store_of,
-)
+from jcache.cli.options import DryRunOption, JsonOption, KindsOption, QuietOption, RootOption, VerboseOption
 from jcache.cli.reports.push_report import as_json, exit_code, render
+from jcache.cli.stores import store_of
 from jcache.remote.client import open_remote
 from jcache.store.roots import choose_path, is_vacant, open_root
 

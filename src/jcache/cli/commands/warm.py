@@ -8,8 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from jcache.cli import output
-from jcache.cli.commands.run import recorded
-from jcache.cli.options import QuietOption, RootOption, VerboseOption, store_of
+from jcache.cli.options import QuietOption, RootOption, VerboseOption
+from jcache.cli.recorded_run import recorded
+from jcache.cli.stores import store_of
 from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, GraphCall, TraceCall

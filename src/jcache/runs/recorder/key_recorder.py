@@ -21,6 +21,7 @@ import sys
 from _thread import get_ident
 from time import time
 
+from .file_names import MODULE_SUFFIX, SECRET_NAME
 from .key_hooks import COMPUTATION, hide_from_tracebacks, hook, lowered, on_message, recorders
 
 if False:  # for the type checker: typing and collections.abc are not needed to run
@@ -33,8 +34,6 @@ if False:  # for the type checker: typing and collections.abc are not needed to 
 
 __all__ = ["KeyRecorder", "hide_from_tracebacks", "hook", "on_message", "record_to_files"]
 
-MODULE_SUFFIX = ".module"
-SECRET_NAME = "secret"  # noqa: S105 - of a file in the log's directory
 MAX_MODULES_BYTES = 32 << 20  # of one process
 _CHUNK = 1500  # characters, less than the recorder cuts a text to
 _MAY_BE_SECRET = ("key", "token", "secret", "passw", "credential")

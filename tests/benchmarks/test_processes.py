@@ -1,0 +1,100 @@
+"""What jcache adds to whole processes, in CPU time, against JAX's own warm cache and against the import of Typer.
+
+    pytest tests/benchmarks/test_processes.py --benchmark-only -s
+
+Processes run in turn, and noise only adds to their times: the first quartiles are compared.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import pytest
+
+from tests.helpers.jax_programs import environment
+
+NETWORK = Path(__file__).parent.parent / "programs" / "network.py"
+ROUNDS = 20
+JCACHE = Path(sys.executable).with_name("jcache")
+# Runs its arguments, and writes the CPU time of that process alone to the file that is named first.
+TIMED = """
+import os, subprocess, sys
+started = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(started.pid, 0)
+open(sys.argv[1], "w").write(str(used.ru_utime + used.ru_stime))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def cpu_seconds(command: Sequence[str | Path], env: Mapping[str, str]) -> float:
+    """Return the CPU time of a process and of those that it has waited for."""
+    started = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(started.pid, 0)
+    started.returncode = os.waitstatus_to_exitcode(status)
+    assert started.returncode == 0
+    return used.ru_utime + used.ru_stime
+
+
+def compare(benchmark: Any, ways: Mapping[str, Callable[[], float]], peer: str) -> dict[str, float]:
+    """Return for each way of a program the ratio of its CPU time to that of the peer."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+
+    def all_in_turn() -> None:
+        for name, run in ways.items():
+            seconds[name].append(run())
+
+    all_in_turn()  # fills the caches
+    benchmark.pedantic(all_in_turn, rounds=ROUNDS)
+    quartiles = {name: quantiles(each[1:])[0] for name, each in seconds.items()}
+    ratios = {name: round(each / quartiles[peer], 3) for name, each in quartiles.items() if name != peer}
+    benchmark.extra_info |= ratios | {peer: quartiles[peer]}
+    print(f"\n{benchmark.name}: {ratios} x {peer}'s {quartiles[peer]:.3f} s")
+    return ratios
+
+
+def without_delay(more: Mapping[str, object] | None = None) -> dict[str, str]:
+    """Return an environment in which Python keeps compiled modules, as users have it."""
+    env = environment(more)
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    return env
+
+
+def test_the_command_itself(benchmark: Any, tmp_path: Path) -> None:
+    """`jcache run` takes at most 1.3 times as long as a Python that imports Typer, its program apart."""
+    env = without_delay({"JCACHE_DIR": tmp_path / "root"})
+    ways: dict[str, Callable[[], float]] = {
+        "typer": lambda: cpu_seconds([sys.executable, "-c", "import typer"], env),
+        "run": lambda: cpu_seconds([JCACHE, "run", "--", "true"], env),
+    }
+    assert compare(benchmark, ways, "typer")["run"] <= 1.3
+
+
+@pytest.mark.parametrize("program", ["layers", "linen"])
+def test_the_program_itself(benchmark: Any, tmp_path: Path, program: str) -> None:
+    """A small network's process takes at most 3 % more than with JAX's own warm cache, by either way."""
+    if program == "linen" and importlib.util.find_spec("flax") is None:
+        pytest.skip("without flax")
+    told = tmp_path / "seconds"
+
+    def started(whose: str, before: Sequence[str | Path], variables: Mapping[str, object]) -> float:
+        timed = [sys.executable, "-c", TIMED, str(told), sys.executable, str(NETWORK), whose, program]
+        cpu_seconds([*before, *timed], without_delay(variables))
+        return float(told.read_text())
+
+    own = {
+        "JAX_COMPILATION_CACHE_DIR": tmp_path / "jax",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": 0,
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": -1,
+    }
+    ways: dict[str, Callable[[], float]] = {
+        "jax": lambda: started("jax", [], own),
+        "enable": lambda: started("jcache", [], {"JCACHE_DIR": tmp_path / "enable"}),
+        "run": lambda: started("run", [JCACHE, "run", "--"], {"JCACHE_DIR": tmp_path / "run"}),
+    }
+    ratios = compare(benchmark, ways, "jax")
+    assert ratios["enable"] <= 1.03 and ratios["run"] <= 1.03
