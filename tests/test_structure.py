@@ -11,13 +11,17 @@ REBUILT_LATER = {"fingerprint", "traces", "graphs"}  # rooms whose modules will 
 WITHOUT_TESTS = {
     "__main__.py": "it only calls `jcache.cli.main`, as each test of the command line does",
     "package.py": "a path and the join of it with names",
+    "cli/recorded_run.py": "what `jcache run` and `warm` do: `test_run` and `test_warm` tell it",
     "explain/change.py": "two values: `test_compare` tells what they mean",
     "explain/evidence.py": "a type",
     "explain/result.py": "a diagnosis as values: `test_diagnosis` tells what they mean",
     "jax_internals/compile_record.py": "two records that `compile_hook` fills, and that `test_compile_hook` looks at",
     "remote/transport.py": "a protocol and values: `test_client` and the tests of each store tell what they mean",
+    "runs/recorder/file_names.py": "two names",
     "runtime/settings.py": "arguments and settings as values: `test_enable` tells what they mean",
+    "store/order.py": "two names",
     "store/progress.py": "a type",
+    "store/put_result.py": "values: `test_entry_writer` tells what they mean",
     "verify/result.py": "a request and a result as values: `test_verification` tells what they mean",
 }
 
