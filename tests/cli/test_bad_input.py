@@ -271,7 +271,6 @@ def test_entries_that_vanish_meanwhile_are_no_failure(jcache: Jcache, cache: Pat
         ("empty", "is empty"),
         ("foreign", "neither"),
         ("file", "not a directory"),
-        ("s3://bucket/x", "remote"),
     ],
 )
 @pytest.mark.parametrize(
@@ -293,10 +292,18 @@ def test_no_cache_is_exit_10(jcache: Jcache, tmp_path: Path, path: str, says: st
     (tmp_path / "foreign" / "executables" / "a.out").write_text("mine")
     (tmp_path / "file").write_text("mine")
     before = snapshot(tmp_path)
-    result = jcache(*command, "--root", path if "://" in path else tmp_path / path)
+    result = jcache(*command, "--root", tmp_path / path)
     assert (result.code, result.out) == (10, "")
     assert says in result.err and path in result.err and len(result.err.splitlines()) == 1
     assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", [["clear", "--yes"], ["show", "x"], ["pin", "x"], ["stats"]])
+def test_what_is_about_directories_takes_no_store(jcache: Jcache, command: list[str]) -> None:
+    """A URL as the root is named in the message, with the reason."""
+    result = jcache(*command, "--root", "s3://bucket/x")
+    assert (result.code, result.out) == (10, "")
+    assert "remote" in result.err and "s3://bucket/x" in result.err and len(result.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

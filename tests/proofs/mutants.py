@@ -194,8 +194,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "formats/envelope.py",
-        "if _digest([stored]) != header.payload_sha256:",
-        "if len(header.payload_sha256) != 64:",
+        "_digest([stored]) != header.payload_sha256:",
+        "len(header.payload_sha256) != 64:",
         "A trace whose payload has changed is taken for sound.",
         ("formats/test_envelope",),
     ),

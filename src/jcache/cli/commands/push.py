@@ -27,6 +27,7 @@ from jcache.shipping.exporter.selection import ExportRequest
 from jcache.shipping.sync.generations import push_generation
 from jcache.shipping.sync.push import STORED, PushPlan, PushResult, execute_push, plan_push
 from jcache.store.store import Store
+from jcache.text import command as hint
 from jcache.units import format_size
 
 Sign = Callable[[bytes], bytes]
@@ -117,4 +118,4 @@ def _tell_generation(summary: dict[str, Any]) -> None:
     output.data(f"{verb} {number}, {size}, to {summary['remote']} as {summary['generation']}")
     if summary["damaged"]:
         number = output.count(len(summary["damaged"]), "damaged entry", "damaged entries")
-        output.error(f"{number} not pushed: `jcache verify --repair`.")
+        output.error(f"{number} not pushed: `{hint('verify --repair', summary['root'])}`.")

@@ -184,7 +184,7 @@ class ImportReport:
                 " only what such a cache needs; the program that wrote them makes them again"
             )
         if self.refused:
-            again = f"push them again, which replaces them after `jcache verify --root {shown(self.source)} --repair`"
+            again = f"push them again, which replaces them after `{command('verify --repair', shown(self.source))}`"
             way = again if self.is_pull else "export or copy the archive again"
             yield f"Refused entries do not have the bytes that they should: {way}"
         if self.with_outcome(ImportOutcome.OMITTED) and not self.is_pull:
