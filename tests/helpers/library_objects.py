@@ -119,9 +119,8 @@ class Change(NamedTuple):
 
 
 def _resolver(by: int) -> Callable[[Any], object]:
-    config = import_module("omegaconf").OmegaConf
-
     def make(_: Any) -> None:
+        config = import_module("omegaconf").OmegaConf
         register = getattr(config, "register_resolver", None) or config.register_new_resolver  # before 2.4
         register("scaled", lambda value: value * by, replace=True)
 
