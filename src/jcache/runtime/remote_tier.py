@@ -30,7 +30,6 @@ from jcache.runtime.verified_read import VerifiedEntry, build_seconds
 from jcache.runtime.warn import warn_outside
 from jcache.verify.faults import fault_of
 
-VARIABLE: Final = "JCACHE_REMOTE"
 _READING: Final = Timeouts(connect_s=1.0, request_s=60.0, retries=0, silence_s=1.5)
 _WRITING: Final = Timeouts(connect_s=2.0, request_s=60.0, retries=0)
 _ATTEMPTS: Final = 2

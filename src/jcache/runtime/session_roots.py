@@ -12,7 +12,7 @@ from jcache.layout import Kind, Root
 from jcache.runtime.overrides import DIRECTORY, set_by_program
 from jcache.runtime.settings import EnableRequest, Write
 from jcache.store import files
-from jcache.store.remote_entries import RemoteEntries
+from jcache.store.remote_entries import VARIABLE, RemoteEntries
 from jcache.store.roots import choose_path, create_root, open_own, open_root, wants_plain
 
 
@@ -110,4 +110,4 @@ class SessionRoots:
 
 def remote_url(requested: str | None) -> str:
     """Return the URL of the store that was requested, else of the one that the environment names; empty for none."""
-    return os.environ.get("JCACHE_REMOTE", "") if requested is None else requested
+    return os.environ.get(VARIABLE, "") if requested is None else requested

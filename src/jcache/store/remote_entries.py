@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from jcache.layout import Kind
+
+VARIABLE: Final = "JCACHE_REMOTE"  # names the store where nothing else does
 
 
 class RemoteEntries(Protocol):
