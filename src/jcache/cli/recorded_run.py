@@ -208,15 +208,11 @@ def _root(explicit: str | None) -> Root | None:
 def _prepare(store: Store, environment: Mapping[str, str]) -> None:
     """Make missing sidecars, since a bounded JAX <= 0.11.1 stores nothing while one entry lacks its sidecar."""
     if environment.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
-        _adopt(store)
+        try:
+            store.maintenance.adopt(Kind.EXECUTABLES, record=False)  # the program is waiting
+        except JcacheError as error:
+            output.warning(str(error))
         mark_bounded(store.root)
-
-
-def _adopt(store: Store) -> None:
-    try:
-        store.maintenance.adopt(Kind.EXECUTABLES, record=False)  # the program is waiting
-    except JcacheError as error:
-        output.warning(str(error))
 
 
 def _begin_record(root: Root, log_dir: Path) -> str:

@@ -27,11 +27,10 @@ from jcache.remote.transport import Pace
 from jcache.runtime.circuit_breaker import CircuitBreaker
 from jcache.runtime.remote_uploads import Upload, Uploads
 from jcache.runtime.verified_read import VerifiedEntry, build_seconds
-from jcache.runtime.warn import warn_outside
 from jcache.verify.faults import fault_of
 
 _READING: Final = Timeouts(connect_s=1.0, request_s=60.0, retries=0, silence_s=1.5)
-_WRITING: Final = Timeouts(connect_s=2.0, request_s=60.0, retries=0)
+_WRITING: Final = Timeouts(connect_s=2.0, request_s=60.0, retries=0)  # the answer to a large upload takes a while
 _ATTEMPTS: Final = 2
 _RETRY_AFTER_S: Final = 0.05
 _UNTIL_HEADERS_S: Final = 4.0  # of all attempts together
@@ -50,7 +49,7 @@ class RemoteTier:
         writes: whether new entries are stored there.
         platforms: returns JAX's platforms in the process that loads the entries; None if they are not known.
         namespace: returns the namespace of the executables of the calling thread's program.
-        warn: receives one sentence if the store fails.
+        warn: receives the first failure of the store, in sentences.
 
     Raises:
         InvalidValue: it is no URL of a store, or a package is not installed.
@@ -63,14 +62,13 @@ class RemoteTier:
         writes: bool = False,
         platforms: Callable[[], frozenset[str] | None] = lambda: None,
         namespace: Callable[[], str] = lambda: namespace_of(*maker()),
-        warn: Callable[[str], object] = warn_outside,
+        warn: Callable[[str], object],
     ) -> None:
         self._url = url
         self._writes = writes
         self._platforms = platforms
         self._namespace = namespace
         self._warn = warn
-        self._was_used = False
         self._is_off = False
         self._open()
         _TIERS.add(self)
@@ -78,6 +76,7 @@ class RemoteTier:
     def _open(self) -> None:
         self._remote = open_remote(self._url, _READING)
         self._breaker = CircuitBreaker()
+        self._unsound: set[tuple[Kind, str]] = set()  # entries with the right digest of wrong bytes
         self._trouble: str | None = None  # to be told in the thread of the program
         self._has_warned = False
         writing = open_remote(self._url, _WRITING) if self._writes else None
@@ -91,11 +90,10 @@ class RemoteTier:
         if self._is_off or not is_key(key) or not self._breaker.allows():
             return None
         namespace = self._namespace() if kind is Kind.EXECUTABLES else ""
-        self._was_used = True
         request = _Request(lambda pace: self._ask(kind, namespace, key, pace))
         if not request.is_answered():
             self._breaker.open()
-            self._note(f"Cannot read from {self}: it did not answer in time. The program goes on without it.")
+            self._note(f"Cannot read from {self}: it did not answer in time. The program goes on without the store.")
         found = request.found
         entry = None if found is None else self._checked(kind, key, found)
         self._tell()
@@ -112,9 +110,8 @@ class RemoteTier:
         """
         if self._uploads is None or self._is_off or not is_key(key):
             return
-        self._was_used = True
         namespace = self._namespace() if kind is Kind.EXECUTABLES else ""
-        replaces = self._remote.was_damaged(kind, namespace, key)
+        replaces = (kind, key) in self._unsound or self._remote.was_damaged(kind, namespace, key)
         self._uploads.offer(Upload(kind, namespace, key, bytes(data), seconds, replaces))
         self._tell()
 
@@ -136,12 +133,12 @@ class RemoteTier:
             except RemoteDenied as error:  # stores answer so, too, where there is nothing, to whoever may not list
                 if clock.monotonic() - began > _SLOW_S:
                     self._breaker.failed()
-                self._note(f"{error} The program goes on without it.")
+                self._note(f"{error} The program goes on without the store.")
                 return None
             except JcacheError as error:
                 self._breaker.failed()
                 if self._breaker.is_open:
-                    self._note(f"{error} The program goes on without it.")
+                    self._note(f"{error} The program goes on without the store.")
             else:
                 self._breaker.succeeded()
                 return found
@@ -150,6 +147,7 @@ class RemoteTier:
     def _checked(self, kind: Kind, key: str, found: FoundEntry) -> VerifiedEntry | None:
         fault = fault_of(found.data, kind, key, platforms=self._platforms())
         if fault is not None and fault.damage is not Damage.OPAQUE:
+            self._unsound.add((kind, key))
             self._note(f"{key} in {self} is damaged ({fault.evidence.rstrip('.')}): it is not used.")
             return None
         seconds = build_seconds(found.data) if kind is Kind.EXECUTABLES and found.seconds is None else found.seconds
@@ -159,24 +157,20 @@ class RemoteTier:
         self._trouble = self._trouble or trouble
 
     def _tell(self) -> None:
-        """Warn of the first trouble, once in a process."""
+        """Warn of the first trouble."""
         if self._trouble is not None and not self._has_warned:
             self._has_warned = True
-            self._warn(f"{self._trouble} (This warning is shown once.)")
+            self._warn(self._trouble)
 
     def _after_fork(self) -> None:
         """Begin anew in a forked child: connections and uploads are the parent's.
 
-        The threads of obstore do not live in a child, where its requests would hang: after the first request, a child
-        has no store but one of plain HTTP.
+        The threads of obstore do not live in a child, where its requests would hang: a child has no store but one of
+        plain HTTP.
         """
-        if self._was_used and not self._remote.address.is_web:
-            self._is_off = True
-            return
-        self._was_used = False
-        try:
+        if self._remote.address.is_web:
             self._open()
-        except JcacheError:
+        else:
             self._is_off = True
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Final, NamedTuple
 
 from jcache import clock
 from jcache.errors import JcacheError, RemoteDenied
-from jcache.jax_internals.gc_pause import start_thread
+from jcache.jax_internals.gc_pause import collector, start_thread
 from jcache.layout import Kind
 from jcache.remote.client import Remote
 from jcache.runtime.circuit_breaker import CircuitBreaker
@@ -102,8 +103,10 @@ class Uploads:
 
     def _store(self, upload: Upload) -> None:
         try:
-            entry = upload.kind, upload.namespace, upload.key
-            self._remote.put(*entry, upload.data, seconds=upload.seconds, replace=upload.replaces)
+            # obstore makes no objects of Python's while it sends, so that a collection would not run in this thread
+            with nullcontext() if self._remote.address.is_web else collector.resumes():
+                entry = upload.kind, upload.namespace, upload.key
+                self._remote.put(*entry, upload.data, seconds=upload.seconds, replace=upload.replaces)
         except RemoteDenied as error:
             with self._changed:
                 self._is_denied = True
@@ -112,7 +115,7 @@ class Uploads:
         except JcacheError as error:
             self._breaker.failed()
             if self._breaker.is_open:
-                self._on_trouble(f"{error} The program goes on without it.")
+                self._on_trouble(f"{error} The program goes on without the store.")
         except Exception as error:  # noqa: BLE001  whatever it is, the program goes on
             self._breaker.open()
             self._on_trouble(f"Uploading to {self._remote} failed ({type(error).__name__}). The program goes on.")

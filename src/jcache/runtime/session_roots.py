@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
@@ -11,6 +12,7 @@ from jcache.jax_internals import cache_hook, config
 from jcache.layout import Kind, Root
 from jcache.runtime.overrides import DIRECTORY, set_by_program
 from jcache.runtime.settings import EnableRequest, Write
+from jcache.runtime.warn import warn_once
 from jcache.store import files
 from jcache.store.remote_entries import VARIABLE, RemoteEntries
 from jcache.store.roots import choose_path, create_root, open_own, open_root, wants_plain
@@ -85,7 +87,12 @@ class SessionRoots:
         try:
             from jcache.runtime.remote_tier import RemoteTier
 
-            return RemoteTier(self.remote_url, writes=self._request.remote_write, platforms=cache_hook.platforms)
+            return RemoteTier(
+                self.remote_url,
+                writes=self._request.remote_write,
+                platforms=cache_hook.platforms,
+                warn=partial(warn_once, (VARIABLE, self.remote_url)),
+            )
         except InvalidValue as error:
             self._warn(f"{error} No store is used.")
             return None

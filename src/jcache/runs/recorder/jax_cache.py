@@ -135,7 +135,8 @@ def _is_same(directory: str, other: str) -> bool:
 def _checked(directory: str, key: str, value: object, log_dir: str, own_directory: str) -> object:
     """Return an entry as the parent `jcache run` has checked it; None if it does not serve the entry, or is gone."""
     try:
-        answer = _request(b"\0".join(map(os.fsencode, (directory, key, _platforms(), *maker()))) + b"\n", log_dir)
+        made_by = maker() if os.environ.get(_HAS_REMOTE) else ("", "", "")
+        answer = _request(b"\0".join(map(os.fsencode, (directory, key, _platforms(), *made_by))) + b"\n", log_dir)
         if answer[:1] == b"+" and len(answer) == 17 + int(answer[1:17], 16):  # else it was cut off
             return answer[17:]
         is_ours = answer != b"?"
