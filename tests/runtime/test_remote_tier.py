@@ -17,7 +17,9 @@ from jcache.layout import Kind, Root
 from jcache.remote import open_remote
 from jcache.remote.client import Remote
 from jcache.remote.names import entry_name
+from jcache.remote.usage import batch_names, read_batch, short_name
 from jcache.runtime import circuit_breaker, remote_tier
+from jcache.runtime.events import EventKind
 from jcache.runtime.remote_tier import RemoteTier, deadline_s
 from jcache.store.roots import create_root
 from tests.helpers.entries import key
@@ -86,6 +88,22 @@ def test_what_is_stored_is_in_the_store_after_a_flush(
     assert remote.get(EXECUTABLES, SPACE, key(2)) is None
     other = create_root(tmp_path / "other")
     assert caches(other, remote=tiers(url_of(remote))).get(key(1)) == data_of(1)
+
+
+def test_uses_are_recorded_by_those_who_may_write(tiers: Tiers, tmp_path: Path) -> None:
+    """What a program gets from the store is in one batch of uses, from which a prune plans."""
+    url = f"file://{tmp_path}/store"
+    for number in range(3):
+        open_remote(url).put(EXECUTABLES, SPACE, key(number), data_of(number))
+    for writes in (False, True):
+        tier = tiers(url, writes=writes)
+        assert all(tier.get(EXECUTABLES, key(number)) for number in range(2)) and tier.get(EXECUTABLES, key(9)) is None
+        tier.flush(60)
+        tier.flush(60)
+    with open_remote(url) as remote:
+        (batch,) = batch_names(remote)
+        names = sorted(name for name, _ in read_batch(remote, batch))
+    assert names == sorted(short_name((EXECUTABLES, SPACE, key(number))) for number in range(2))
 
 
 @pytest.mark.parametrize("kind", [Kind.TRACES, Kind.GRAPHS])
@@ -267,6 +285,19 @@ def test_a_forked_child(sort: str, tiers: Tiers, tmp_path: Path) -> None:
         assert tier.get(EXECUTABLES, key(1)) == (data_of(1), 3.0)
         assert open_remote(server.url).get(EXECUTABLES, SPACE, key(2)) == data_of(2)
         assert (open_remote(server.url).get(EXECUTABLES, SPACE, key(3)) is not None) == (sort == "http")
+
+
+@pytest.mark.parametrize("max_size", [0, 10])
+def test_what_is_too_large_for_the_root_is_used_all_the_same(
+    max_size: int, tiers: Tiers, caches: Caches, native: Root, tmp_path: Path
+) -> None:
+    """An entry above the root's bound is a hit that is not kept, without a warning."""
+    url = f"file://{tmp_path}/store"
+    open_remote(url).put(EXECUTABLES, SPACE, key(1), data_of(1))
+    cache = caches(native, remote=tiers(url), max_size=max_size)
+    assert cache.get(key(1)) == data_of(1)
+    assert not entry_of(native, key(1)).exists() and caches.said == []
+    assert caches.count(cache, EventKind.HIT) == 1 and caches.count(cache, EventKind.REFUSED) == 0
 
 
 def test_odd_keys_are_misses(tiers: Tiers, tmp_path: Path) -> None:

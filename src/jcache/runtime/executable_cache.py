@@ -213,7 +213,7 @@ class ExecutableCache:
         self._hit(key, found, shared=False)
 
     def _hit_shared(self, key: str, found: VerifiedEntry, *, is_kept: bool) -> bytes:
-        if is_kept and self._is_writer():
+        if is_kept and self._is_writer() and not -1 < self.max_size < len(found.data):
             own = self._path_keys.get(key, key)
             self._put(own, self._name(own), found.data, found.seconds, "copy")
         return self._hit(key, found, shared=True)

@@ -24,8 +24,9 @@ from jcache.layout import Kind, is_key
 from jcache.remote import FoundEntry, Timeouts, namespace_of, open_remote
 from jcache.remote.entries import claims_of
 from jcache.remote.transport import Pace
+from jcache.remote.usage import RemoteId
 from jcache.runtime.circuit_breaker import CircuitBreaker
-from jcache.runtime.remote_uploads import Upload, Uploads
+from jcache.runtime.remote_uploads import Upload, Uploads, Uses
 from jcache.runtime.verified_read import VerifiedEntry, build_seconds
 from jcache.verify.faults import fault_of
 
@@ -76,6 +77,7 @@ class RemoteTier:
     def _open(self) -> None:
         self._remote = open_remote(self._url, _READING)
         self._breaker = CircuitBreaker()
+        self._used: set[RemoteId] = set()  # entries that have come from the store since the last flush
         self._unsound: set[tuple[Kind, str]] = set()  # entries with the right digest of wrong bytes
         self._trouble: str | None = None  # to be told in the thread of the program
         self._has_warned = False
@@ -96,6 +98,8 @@ class RemoteTier:
             self._note(f"Cannot read from {self}: it did not answer in time. The program goes on without the store.")
         found = request.found
         entry = None if found is None else self._checked(kind, key, found)
+        if entry is not None:
+            self._used.add((kind, namespace, key))
         self._tell()
         return entry
 
@@ -118,6 +122,9 @@ class RemoteTier:
     def flush(self, timeout_s: float = _FLUSH_S) -> None:
         """Wait until all uploads have ended, but no longer than some seconds; the others are given up."""
         if self._uploads is not None and not self._is_off:
+            used, self._used = self._used, set()
+            if used and self._remote.can_list:  # else nobody can prune it
+                self._uploads.offer(Uses(frozenset(used)))
             self._uploads.flush(timeout_s)
             self._tell()
 

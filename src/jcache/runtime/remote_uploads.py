@@ -13,6 +13,7 @@ from jcache.errors import JcacheError, RemoteDenied
 from jcache.jax_internals.gc_pause import collector, start_thread
 from jcache.layout import Kind
 from jcache.remote.client import Remote
+from jcache.remote.usage import RemoteId, record_uses
 from jcache.runtime.circuit_breaker import CircuitBreaker
 
 _MAX_ENTRIES: Final = 1000
@@ -30,6 +31,22 @@ class Upload(NamedTuple):
     seconds: float | None
     replaces: bool
 
+    def send(self, remote: Remote) -> None:
+        """Store it; raise as `Remote.put`."""
+        entry = self.kind, self.namespace, self.key
+        remote.put(*entry, self.data, seconds=self.seconds, replace=self.replaces)
+
+
+class Uses(NamedTuple):
+    """Entries that a program has got from the store, of which `jcache prune --root URL` is to know."""
+
+    entries: frozenset[RemoteId]
+    data: bytes = b""
+
+    def send(self, remote: Remote) -> None:
+        """Store a batch of uses; raise as `record_uses`."""
+        record_uses(remote, self.entries)
+
 
 class Uploads:
     """Stores entries in the background; several threads may use it.
@@ -45,12 +62,12 @@ class Uploads:
         self._breaker = breaker
         self._on_trouble = on_trouble
         self._changed = threading.Condition()
-        self._waiting: deque[Upload] = deque()
+        self._waiting: deque[Upload | Uses] = deque()
         self._bytes = 0  # of what waits or is under way
         self._threads = 0
         self._is_denied = False
 
-    def offer(self, upload: Upload) -> bool:
+    def offer(self, upload: Upload | Uses) -> bool:
         """Store an entry some time; return False if it never will be, since too many wait or the store fails."""
         size = len(upload.data)
         with self._changed:
@@ -90,7 +107,7 @@ class Uploads:
                 with self._changed:
                     self._bytes -= len(upload.data)
 
-    def _next(self) -> Upload | None:
+    def _next(self) -> Upload | Uses | None:
         """Return the next entry; end the thread if there is none."""
         with self._changed:
             if self._waiting and not self._breaker.allows():
@@ -101,12 +118,11 @@ class Uploads:
             self._changed.notify_all()
             return None
 
-    def _store(self, upload: Upload) -> None:
+    def _store(self, upload: Upload | Uses) -> None:
         try:
             # obstore makes no objects of Python's while it sends, so that a collection would not run in this thread
             with nullcontext() if self._remote.address.is_web else collector.resumes():
-                entry = upload.kind, upload.namespace, upload.key
-                self._remote.put(*entry, upload.data, seconds=upload.seconds, replace=upload.replaces)
+                upload.send(self._remote)
         except RemoteDenied as error:
             with self._changed:
                 self._is_denied = True
