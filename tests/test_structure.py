@@ -22,6 +22,7 @@ WITHOUT_TESTS = {
     "store/order.py": "two names",
     "store/progress.py": "a type",
     "store/put_result.py": "values: `test_entry_writer` tells what they mean",
+    "store/remote_entries.py": "a protocol, which `runtime/remote_tier.py` has",
     "verify/result.py": "a request and a result as values: `test_verification` tells what they mean",
 }
 

@@ -11,18 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from jcache.cli.run_remote import opener_of
 from jcache.layout import Kind, Root
+from jcache.remote import open_remote
 from jcache.runtime.checked_reads import SOCKET, CheckedReads, runs_without_recorder, serving
 from jcache.store.roots import open_root
 from tests.helpers.command_line import call
 from tests.helpers.entries import add, executable, key, mounted_read_only
+from tests.helpers.imports import content
 
 
 def ask(directory: Path, where: Path, name: str) -> bytes:
     """The answer to one request."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.fspath(directory / SOCKET))
-        connection.sendall(os.fsencode(where) + b"\0" + name.encode() + b"\0cpu\n")
+        connection.sendall(os.fsencode(where) + b"\0" + name.encode() + b"\0cpu\0" + b"0.10.2\0cpu\0cpu\n")
         return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
 
@@ -249,3 +252,20 @@ def test_what_cannot_be_checked_is_hidden(native: Root) -> None:
         assert not reads.check_all()
     assert reads.check_all() and path.exists() and not torn.exists()
     reads.close()
+
+
+def test_what_is_not_there_comes_from_a_store(native: Root, tmp_path: Path) -> None:
+    """An entry that the root lacks is fetched for the program that asks, and stays in the root."""
+    url, a_key = f"file://{tmp_path}/store", key(1)
+    data = content(Kind.EXECUTABLES, a_key)
+    open_remote(url).put(Kind.EXECUTABLES, "0.10.2_cpu_cpu", a_key, data)
+    open_remote(url).put(Kind.EXECUTABLES, "0.10.3_cpu_cpu", key(2), content(Kind.EXECUTABLES, key(2)))
+    said: list[str] = []
+    reads = CheckedReads(native, opener_of(url, is_default=False), said.append)
+    with serving(reads, tmp_path):
+        for _ in range(2):
+            assert ask(tmp_path, native.directory(Kind.EXECUTABLES), a_key) == b"+%016x" % len(data) + data
+            assert ask(tmp_path, native.directory(Kind.EXECUTABLES), key(2)) == b"-"
+    assert reads.check_all() and said == []
+    reads.close()
+    assert (native.directory(Kind.EXECUTABLES) / f"{a_key}-cache").read_bytes() == data

@@ -46,5 +46,7 @@ def run_plainly(words: Sequence[str]) -> int | None:
     from jcache.cli.recorded_run import run
 
     return exit_code(
-        lambda: run(asked.command, root=asked.root, report=None, json=False, quiet=asked.quiet, verbose=False)
+        lambda: run(
+            asked.command, root=asked.root, remote=None, report=None, json=False, quiet=asked.quiet, verbose=False
+        )
     )

@@ -11,6 +11,7 @@ from typing import Final
 
 from jcache import clock
 from jcache.cli import output
+from jcache.cli.run_remote import opener_of
 from jcache.cli.stores import bound_variables, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.jax_internals.path_keys import in_keys
@@ -18,6 +19,7 @@ from jcache.jax_internals.presets import RUN_BOUND
 from jcache.layout import Kind, Root
 from jcache.runs.calls import GraphCall, TraceCall
 from jcache.runs.environment import (
+    HAS_REMOTE,
     environment,
     has_portable_keys,
     is_turned_off,
@@ -31,9 +33,10 @@ from jcache.runs.log import Program, Recording, read_all
 from jcache.runs.recorder.file_names import MODULE_SUFFIX, SECRET_NAME
 from jcache.runs.records import record_of
 from jcache.runs.report import RunReport, report_of, summary
-from jcache.runtime.checked_reads import CheckedReads, runs_without_recorder, serving
+from jcache.runtime.checked_reads import CheckedReads, OpenRemote, runs_without_recorder, serving
 from jcache.store import files
 from jcache.store.locking import mark_bounded
+from jcache.store.remote_entries import VARIABLE
 from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.run_records import OFF, add_record, record_mode, secret_of
 from jcache.store.store import Store
@@ -48,12 +51,22 @@ _TURNED_OFF: Final = (
 )
 
 
-def run(command: list[str], *, root: str | None, report: str | None, json: bool, quiet: bool, verbose: bool) -> int:
+def run(
+    command: list[str],
+    *,
+    root: str | None,
+    remote: str | None,
+    report: str | None,
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> int:
     """Run a program with a root's cache on, and report on stderr how JAX used it.
 
     Args:
         command: the program and its arguments.
         root: value of ``--root``.
+        remote: value of ``--remote``.
         report: path of a file for the report as JSON.
         json: whether the report on stderr is JSON.
         quiet: whether there is none on stderr.
@@ -63,10 +76,12 @@ def run(command: list[str], *, root: str | None, report: str | None, json: bool,
         The program's exit code.
 
     Raises:
-        JcacheError: no program is named, or the root is none.
+        JcacheError: no program is named, the root is none, or the URL is none of a store.
     """
     if not command:
         raise InvalidValue(f"run needs a program: `{hint('run', root, '-- python train.py')}`")
+    url = os.environ.get(VARIABLE, "") if remote is None else remote
+    opens = opener_of(url, is_default=remote is None)
     chosen = _root(root)
     if chosen is None:
         return launch(command, os.environ).exit_code
@@ -76,6 +91,8 @@ def run(command: list[str], *, root: str | None, report: str | None, json: bool,
             command,
             lambda result: _report(store, result, report, json=json, quiet=quiet, verbose=verbose),
             root=root,
+            url=url,
+            opens=opens,
         ).exit_code
 
 
@@ -87,6 +104,8 @@ def recorded(
     root: str | None,
     whatever: bool = False,
     doing: str = "run",
+    url: str | None = None,
+    opens: OpenRemote | None = None,
 ) -> ProgramExit:
     """Run a program with a root's cache on, and record how JAX used it; if recording fails, the program still runs.
 
@@ -97,9 +116,12 @@ def recorded(
         root: value of ``--root``; None if it was not given.
         whatever: whether JAX stores every program, whatever thresholds the user has set.
         doing: name of the command that is recorded, ``run`` or ``warm``.
+        url: URL of the store that the program asks, empty for none; None for the one that its environment names.
+        opens: opens that store for the reads of a program without jcache.
     """
     directory = store.root.directory(Kind.EXECUTABLES)
-    base = os.environ | {"JCACHE_DIR": str(store.root.path)}  # programs that import jcache use the same root
+    base = os.environ | {"JCACHE_DIR": str(store.root.path)}  # programs that import jcache use the same root and store
+    base |= {} if url is None else {VARIABLE: url}
     try:
         log_dir = Path(tempfile.mkdtemp(prefix="jcache-run-"))
     except OSError as error:
@@ -115,8 +137,10 @@ def recorded(
         env = environment(
             directory, log_dir, base, override_user=whatever, spellings=paths, record=_begin_record(store.root, log_dir)
         )
+        env[HAS_REMOTE] = "" if opens is None else "1"
         portable = has_portable_keys(env)
-        outcome = _launched(store.root, command, env, log_dir, notices)
+        reads = CheckedReads(store.root, opens, notices.append)
+        outcome = _launched(reads, command, env, log_dir, notices)
         try:
             recordings = read_all(log_dir)
             result = _collect(store, recordings, command, started_ns, outcome)
@@ -142,9 +166,11 @@ def _configured_bound(root: Root) -> dict[str, str]:
     return bound | {RUN_BOUND: next(iter(bound.values()))} if bound else {}
 
 
-def _launched(root: Root, command: list[str], env: dict[str, str], log_dir: Path, notices: list[str]) -> ProgramExit:
+def _launched(
+    reads: CheckedReads, command: list[str], env: dict[str, str], log_dir: Path, notices: list[str]
+) -> ProgramExit:
     """Run a program, check the executables that it reads from a root, and add a notice for each damaged one."""
-    reads = CheckedReads(root)
+    root = reads.root
     try:
         with ExitStack() as stack:
             try:
@@ -182,15 +208,11 @@ def _root(explicit: str | None) -> Root | None:
 def _prepare(store: Store, environment: Mapping[str, str]) -> None:
     """Make missing sidecars, since a bounded JAX <= 0.11.1 stores nothing while one entry lacks its sidecar."""
     if environment.get("JAX_COMPILATION_CACHE_MAX_SIZE", "-1") != "-1":
-        _adopt(store)
+        try:
+            store.maintenance.adopt(Kind.EXECUTABLES, record=False)  # the program is waiting
+        except JcacheError as error:
+            output.warning(str(error))
         mark_bounded(store.root)
-
-
-def _adopt(store: Store) -> None:
-    try:
-        store.maintenance.adopt(Kind.EXECUTABLES, record=False)  # the program is waiting
-    except JcacheError as error:
-        output.warning(str(error))
 
 
 def _begin_record(root: Root, log_dir: Path) -> str:

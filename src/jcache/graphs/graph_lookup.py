@@ -77,7 +77,11 @@ class GraphLookup:
         if again:
             world.look_again()
         why = world.judged.refused
-        for root in () if why else (own, *call.shared):
+        for root in () if why else (own, *call.shared, None):
+            if root is None:  # what is kept now comes from the store behind the roots
+                if why is not None or not call.store.fetch(world.entry):
+                    break
+                root = own
             on_record = partial(call.store.digest_on_record, world.entry) if root is own else None
             opened = open_softly(root, GRAPHS, world.entry, on_record)
             if isinstance(opened, Finding):

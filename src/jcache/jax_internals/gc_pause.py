@@ -85,6 +85,17 @@ class _Collector:
             if not did_wait:
                 self.go_on()
 
+    @contextmanager
+    def resumes(self) -> Iterator[None]:
+        """Allow collection within the block, in a thread of `start_thread` that only waits there."""
+        with self._lock:
+            self._one_less()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._one_more()
+
     def begin_in_child(self) -> None:
         """End the pauses of other threads, which do not exist in a forked child."""
         is_off, was_enabled = self._count > 0, self._was_enabled

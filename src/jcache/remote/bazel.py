@@ -18,7 +18,7 @@ from jcache.errors import DamagedEntry, InvalidValue
 from jcache.formats.protobuf import BYTES, Message
 from jcache.remote.address import Address
 from jcache.remote.failures import failed
-from jcache.remote.transport import Fetched, Head, Listed, Timeouts
+from jcache.remote.transport import Fetched, Head, Listed, Pace, Timeouts
 from jcache.remote.web_client import WebClient
 
 _OUTPUT_FILES: Final = 2  # of ActionResult
@@ -52,12 +52,13 @@ class BazelCache:
         reply = self._client.request("GET", self._path("ac", _sha256(name.encode())))
         return None if reply is None else _parse(reply.data)
 
-    def get(self, name: str) -> Fetched | None:
+    def get(self, name: str, pace: Pace | None = None) -> Fetched | None:
         record = self._record(name)
         if record is None:
             return None
         digest, _, metadata = record
-        reply = self._client.request("GET", self._path("cas", digest))
+        paced: Pace | None = None if pace is None else lambda size, _: pace(size, metadata)
+        reply = self._client.request("GET", self._path("cas", digest), paced)
         return None if reply is None else Fetched(reply.data, metadata)
 
     def head(self, name: str) -> Head | None:

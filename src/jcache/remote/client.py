@@ -17,7 +17,7 @@ from jcache.layout import Kind
 from jcache.remote import names
 from jcache.remote.address import BAZEL, OBJECT_STORES, Address, parse_address
 from jcache.remote.entries import DIGEST, SECONDS, FoundEntry, RemoteEntry, UnverifiedEntry, claims_of
-from jcache.remote.transport import Fetched, Head, Listed, Timeouts, Transport
+from jcache.remote.transport import Fetched, Head, Listed, Pace, Timeouts, Transport
 
 _MAX_DIGEST_BYTES: Final = 1024
 
@@ -70,9 +70,9 @@ class Remote:
         found = self.find(kind, namespace, key)
         return None if found is None else found.data
 
-    def find(self, kind: Kind, namespace: str, key: str) -> FoundEntry | None:
-        """Return an entry as `get` does, with its digest and seconds."""
-        read = self.read(kind, namespace, key)
+    def find(self, kind: Kind, namespace: str, key: str, pace: Pace | None = None) -> FoundEntry | None:
+        """Return an entry as `get` does, with its digest and seconds, in the time that `pace` gives it."""
+        read = self.read(kind, namespace, key, pace)
         if read is None:
             return None
         if read.claimed is None or digest_of(read.data) != read.claimed:
@@ -80,13 +80,15 @@ class Remote:
             return None
         return FoundEntry(read.data, read.claimed, read.seconds)
 
-    def read(self, kind: Kind, namespace: str, key: str) -> UnverifiedEntry | None:
+    def read(self, kind: Kind, namespace: str, key: str, pace: Pace | None = None) -> UnverifiedEntry | None:
         """Return the bytes of an object as they are, for those who look for damage; raise as `get`."""
         name = names.entry_name(kind, namespace, key)
         told = None if self.transport.keeps_metadata else self._beside(name)
         if told is None and not self.transport.keeps_metadata:
             return None
-        fetched = self.transport.get(name)
+        beside = told  # of a store without metadata
+        paced = pace if pace is None or beside is None else lambda size, _: pace(size, beside)
+        fetched = self.transport.get(name, paced)
         if fetched is None:
             return None
         return UnverifiedEntry(fetched.data, *claims_of(fetched.metadata if told is None else told))
@@ -151,6 +153,10 @@ class Remote:
         with self._lock:
             self._damaged.discard(name)
         return stored
+
+    def was_damaged(self, kind: Kind, namespace: str, key: str) -> bool:
+        """Return whether this client has found an entry damaged, and nobody has replaced it through it since."""
+        return names.entry_name(kind, namespace, key) in self._damaged
 
     def _note_damaged(self, name: str) -> None:
         with self._lock:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from jcache.errors import InvalidValue
 from jcache.remote.address import Address
 from jcache.remote.failures import failed
-from jcache.remote.transport import Fetched, Head, Listed, Timeouts
+from jcache.remote.transport import Fetched, Head, Listed, Pace, Timeouts
 from jcache.remote.web_client import Reply, WebClient
 
 
@@ -30,8 +30,8 @@ class WebStore:
     def _path(self, name: str) -> str:
         return "/" + quote("/".join(filter(None, (self._address.path, name))))
 
-    def get(self, name: str) -> Fetched | None:
-        reply = self._client.request("GET", self._path(name))
+    def get(self, name: str, pace: Pace | None = None) -> Fetched | None:
+        reply = self._client.request("GET", self._path(name), pace)
         return None if reply is None else Fetched(reply.data, {})
 
     def head(self, name: str) -> Head | None:

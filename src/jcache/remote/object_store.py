@@ -9,10 +9,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from jcache import clock
 from jcache.errors import InvalidValue, JcacheError
 from jcache.remote.address import Address
-from jcache.remote.failures import failure
-from jcache.remote.transport import SILENCE_S, Fetched, Head, Listed, Timeouts
+from jcache.remote.failures import failed, failure
+from jcache.remote.transport import Fetched, Head, Listed, Pace, Timeouts
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
@@ -80,17 +81,28 @@ class ObjectStore:
             self._opened = LocalStore(self._address.path, mkdir=True)
         return self._opened
 
-    def get(self, name: str) -> Fetched | None:
+    def get(self, name: str, pace: Pace | None = None) -> Fetched | None:
         with self._telling("read from"):
             try:
                 store = self._store()
                 if store is None:
                     return None
                 found = store.get(name)
-                return Fetched(found.bytes().to_bytes(), _own(found.attributes))
+                metadata = _own(found.attributes)
+                data = found.bytes().to_bytes() if pace is None else self._paced(found, metadata, pace)
+                return Fetched(data, metadata)
             except FileNotFoundError as error:
                 self._check_bucket(error)
                 return None
+
+    def _paced(self, found: Any, metadata: Mapping[str, str], pace: Pace) -> bytes:  # noqa: ANN401
+        """Return the bytes of an object that is being read, unless they take longer than they may."""
+        end, pieces = clock.monotonic() + pace(found.meta["size"], metadata), list[bytes]()
+        for piece in found.stream():
+            pieces.append(bytes(piece))
+            if clock.monotonic() > end:
+                raise failed(self._address, "read from", "it did not answer in time")
+        return b"".join(pieces)
 
     def head(self, name: str) -> Head | None:
         with self._telling("read from"):
@@ -167,7 +179,7 @@ def _opened(
         "allow_http": _is_plain_http(environment),
     }
     if not writes:
-        client["read_timeout"] = timedelta(seconds=min(timeouts.request_s, SILENCE_S))
+        client["read_timeout"] = timedelta(seconds=min(timeouts.request_s, timeouts.silence_s))
     retry: Any = {
         "max_retries": timeouts.retries,
         "retry_timeout": timedelta(seconds=timeouts.request_s * (timeouts.retries + 1)),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, Protocol
 
 SILENCE_S: Final = 20.0  # after which a server that sends nothing counts as hanging
+
+
+Pace = Callable[[int | None, Mapping[str, str]], float]
+"""Takes the size and the metadata of an object once they are known; returns the seconds that its bytes may take."""
 
 
 class Timeouts(NamedTuple):
@@ -13,13 +17,15 @@ class Timeouts(NamedTuple):
 
     Attributes:
         connect_s: seconds until the connection must stand.
-        request_s: seconds that a whole request may take; if nothing comes for `SILENCE_S`, reading fails earlier.
+        request_s: seconds that a whole request may take.
         retries: how often a request is repeated after it failed.
+        silence_s: seconds without a byte after which reading fails.
     """
 
     connect_s: float = 5.0
     request_s: float = 600.0
     retries: int = 2
+    silence_s: float = SILENCE_S
 
 
 class Head(NamedTuple):
@@ -66,7 +72,7 @@ class Transport(Protocol):
     @property
     def can_list(self) -> bool: ...
 
-    def get(self, name: str) -> Fetched | None:
+    def get(self, name: str, pace: Pace | None = None) -> Fetched | None:
         """Return an object; None if there is none."""
 
     def head(self, name: str) -> Head | None:

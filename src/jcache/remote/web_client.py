@@ -20,14 +20,16 @@ from urllib.request import getproxies, proxy_bypass
 
 from jcache import clock
 from jcache.errors import JcacheError, RemoteDenied, RemoteUnavailable
+from jcache.frozen import Frozen
 from jcache.remote.address import BAZEL, Address
 from jcache.remote.failures import failed
-from jcache.remote.transport import SILENCE_S, Timeouts
+from jcache.remote.transport import Pace, Timeouts
 
 _PIECE_BYTES: Final = 1 << 20
 _MAX_BYTES: Final = 2 << 30  # of a body
 _MAX_REDIRECTS: Final = 4
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_OK: Final = 200
 _ABSENT: Final = frozenset({404, 410})
 _DENIED: Final = frozenset({401, 403, 405, 407, 501})
 _PRECONDITION_FAILED: Final = 412
@@ -49,6 +51,15 @@ class _Target(NamedTuple):
     scheme: str
     host: str
     path: str
+
+
+class _Request(NamedTuple):
+    """A request, wherever it goes; `pace` is asked once the length of its answer is known."""
+
+    method: str
+    data: bytes | None = None
+    headers: Mapping[str, str] = Frozen({})
+    pace: Pace | None = None
 
 
 class _Broken(Exception):
@@ -74,8 +85,8 @@ class WebClient:
     def __del__(self) -> None:
         self.close()
 
-    def request(self, method: str, path: str) -> Reply | None:
-        """Return the answer to a GET or HEAD; None if there is no such object.
+    def request(self, method: str, path: str, pace: Pace | None = None) -> Reply | None:
+        """Return the answer to a GET or HEAD, in the time that `pace` gives it; None if there is no such object.
 
         Raises:
             RemoteUnavailable: the server cannot be reached or fails.
@@ -83,10 +94,10 @@ class WebClient:
         """
         target = _Target(self._scheme, self._address.host, self._with_query(path))
         for _ in range(_MAX_REDIRECTS + 1):
-            reply = self._repeated(method, target, None, {})
+            reply = self._repeated(target, _Request(method, pace=pace))
             if reply.status in _ABSENT:
                 return None
-            if reply.status == 200:
+            if reply.status == _OK:
                 return reply
             if reply.status not in _REDIRECTS:
                 raise self._refused("read from", reply)
@@ -96,7 +107,7 @@ class WebClient:
     def put(self, path: str, data: bytes, headers: Mapping[str, str]) -> bool:
         """Store an object; return False if the condition in the headers does not hold. Raise as `request`."""
         target = _Target(self._scheme, self._address.host, self._with_query(path))
-        reply = self._repeated("PUT", target, data, headers)
+        reply = self._repeated(target, _Request("PUT", data, headers))
         if reply.status == _PRECONDITION_FAILED:
             return False
         if not 200 <= reply.status < 300:
@@ -125,15 +136,15 @@ class WebClient:
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         return _Target(parts.scheme, parts.netloc.rpartition("@")[2], path)
 
-    def _repeated(self, method: str, target: _Target, data: bytes | None, headers: Mapping[str, str]) -> Reply:
+    def _repeated(self, target: _Target, request: _Request) -> Reply:
         """Return the answer to a request, which is repeated while it fails in a way that may pass."""
-        doing = "write to" if method == "PUT" else "read from"
+        doing = "write to" if request.method == "PUT" else "read from"
         reason = ""
         for attempt in range(self._timeouts.retries + 1):
             if attempt:
                 clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
             try:
-                reply = self._once(method, target, data, headers)
+                reply = self._once(target, request)
             except _Broken as error:
                 reason = str(error)
                 continue
@@ -144,7 +155,7 @@ class WebClient:
                 return reply
         raise failed(self._address, doing, reason)
 
-    def _once(self, method: str, target: _Target, data: bytes | None, headers: Mapping[str, str]) -> Reply:
+    def _once(self, target: _Target, request: _Request) -> Reply:
         """Return the answer to one request, on an idle connection if there is one that still stands."""
         place = target.scheme, target.host
         while True:
@@ -155,7 +166,7 @@ class WebClient:
             if connection is None:
                 connection = self._connected(target)
             try:
-                return self._answered(connection, place, method, target, data, headers)
+                return self._answered(connection, place, target, request)
             except TimeoutError:
                 connection.close()
                 raise _Broken("it did not answer in time") from None
@@ -177,23 +188,20 @@ class WebClient:
         return connection
 
     def _answered(
-        self,
-        connection: HTTPConnection,
-        place: tuple[str, str],
-        method: str,
-        target: _Target,
-        data: bytes | None,
-        headers: Mapping[str, str],
+        self, connection: HTTPConnection, place: tuple[str, str], target: _Target, request: _Request
     ) -> Reply:
-        told = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"} | dict(headers)
+        told = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"} | dict(request.headers)
         if self._authorization is not None and place == (self._scheme, self._address.host):
             told["Authorization"] = self._authorization
         told |= getattr(connection, "headers_for_proxy", {})
         end = clock.monotonic() + self._timeouts.request_s
-        connection.sock.settimeout(min(self._timeouts.request_s, SILENCE_S))
-        connection.request(method, getattr(connection, "before_path", "") + target.path, body=data, headers=told)
+        connection.sock.settimeout(min(self._timeouts.request_s, self._timeouts.silence_s))
+        path = getattr(connection, "before_path", "") + target.path
+        connection.request(request.method, path, body=request.data, headers=told)
         response = connection.getresponse()
-        body = _read(connection, response, end)
+        if request.pace is not None and response.status == _OK:
+            end = min(end, clock.monotonic() + request.pace(response.length, {}))
+        body = _read(connection, response, end, self._timeouts.silence_s)
         reply = Reply(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
         if response.will_close:
             connection.close()
@@ -203,7 +211,7 @@ class WebClient:
         return reply
 
 
-def _read(connection: HTTPConnection, response: HTTPResponse, end: float) -> bytes:
+def _read(connection: HTTPConnection, response: HTTPResponse, end: float, silence_s: float) -> bytes:
     """Return the body of an answer, which must be as long as it says and end in time."""
     pieces, size = [], 0
     while piece := response.read1(_PIECE_BYTES):
@@ -215,9 +223,9 @@ def _read(connection: HTTPConnection, response: HTTPResponse, end: float) -> byt
         if size > _MAX_BYTES:
             raise HTTPException("too long")
         if connection.sock is not None:
-            connection.sock.settimeout(min(left, SILENCE_S))
+            connection.sock.settimeout(min(left, silence_s))
     length = response.headers.get("Content-Length", "")
-    if response.length or (response.status == 200 and size and length.isdecimal() and int(length) != size):
+    if response.length or (response.status == _OK and size and length.isdecimal() and int(length) != size):
         raise HTTPException("broken off")
     response.close()  # which lets the connection be used again
     return b"".join(pieces)

@@ -51,6 +51,7 @@ _LOG: Final = "JCACHE_RUN_LOG"
 _RECORD: Final = "JCACHE_RUN_RECORD"
 _DIRECTORY_BEFORE: Final = "JCACHE_RUN_CACHE_GIVEN"
 _OUR_XLA_CACHES: Final = "JCACHE_RUN_XLA_CACHES"
+HAS_REMOTE: Final = "JCACHE_RUN_REMOTE"  # set if `jcache run` asks a store for what the root lacks
 
 
 def settings(cache_dir: Path, base: Mapping[str, str], *, override_user: bool = False) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 The program's Python need not have jcache. So the recorder in the program requests each entry from the parent
 `jcache run`, over a Unix socket in the recorder's directory, and gives the bytes of the answer to JAX. A connection
-carries one entry. The request is a line of three fields with NULs between them: the cache's directory, the key and the
-program's platforms. The answer is
+carries one entry. The request is a line of six fields with NULs between them: the cache's directory, the key, the
+program's platforms, and by what its executables are made (`jcache.jax_internals.maker`). The answer is
 
     +  the number of bytes in 16 hexadecimal digits, then the bytes
     -  no entry that may be served
@@ -20,7 +20,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,10 @@ from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.verified_read import EXECUTABLES, VerifiedEntry, VerifiedReader
 from jcache.runtime.write_queue import WriteQueue
 from jcache.store.locking import DEFAULT_TIMEOUT
+from jcache.store.remote_entries import RemoteEntries
+
+GetPlatforms = Callable[[], frozenset[str] | None]
+OpenRemote = Callable[[GetPlatforms, Callable[[], str], Callable[[str], object]], RemoteEntries]
 
 SOCKET: Final = "reads"
 CHECK_ALL_TIMEOUT_S: Final = 30.0
@@ -52,16 +56,24 @@ class CheckedReads:
 
     Args:
         root: the root.
+        open_remote: opens the store behind the root, given what returns the platforms and the namespace of the program
+            that a thread serves, and what receives a warning; None for no store.
+        warn: receives a sentence if that store fails.
 
     Attributes:
+        root: the root.
         damaged: the damaged entries by key: the finding, and whether the entry was moved to quarantine.
     """
 
-    def __init__(self, root: Root) -> None:
+    def __init__(
+        self, root: Root, open_remote: OpenRemote | None = None, warn: Callable[[str], object] = lambda text: None
+    ) -> None:
+        self._remote = None if open_remote is None else open_remote(self._platforms, self._namespace, warn)
+        self.root = root
         self.damaged: dict[str, tuple[Finding, bool]] = {}
         self._directory = root.directory(EXECUTABLES)
         self._queue = WriteQueue(partial(ProgramStore, root, max_bytes=None, lock_timeout=DEFAULT_TIMEOUT), EXECUTABLES)
-        self._program = threading.local()  # the platforms of the program that this thread serves
+        self._program = threading.local()  # platforms and maker of the program that this thread serves
         self._reader = VerifiedReader(root, self._queue.store.threads_ledger, self._queue.learn, self._platforms)
 
     def get(self, key: str, *, as_use: bool = True) -> bytes | None:
@@ -76,11 +88,34 @@ class CheckedReads:
                 self.damaged[key] = found, False
                 self._queue.quarantine(found)
                 self.damaged[key] = found, True
+            return self._fetch(storable(key)) if as_use else None
         return None
 
-    def set_platforms(self, platforms: str) -> None:
-        """Set the platforms for which this thread reads: names with commas between them, empty if not known."""
+    def _fetch(self, key: str) -> bytes | None:
+        """Return the entry that the store behind the root has, and keep it in the root."""
+        found = None if self._remote is None else self._remote.get(EXECUTABLES, key)
+        if found is None:
+            return None
+        with suppress(OSError, JcacheError):
+            known = self._queue.put(key, found[0], seconds=found[1], origin="copy").record
+            if known is not None:
+                self._reader.remember(known)
+        return found[0]
+
+    def set_program(self, platforms: str, maker: Sequence[str]) -> None:
+        """Set the program for which this thread reads.
+
+        Args:
+            platforms: names with commas between them, empty if not known.
+            maker: what `jcache.jax_internals.maker` returns there.
+        """
         self._program.platforms = frozenset(filter(None, platforms.split(","))) or None
+        self._program.maker = maker
+
+    def _namespace(self) -> str:
+        from jcache.remote.names import namespace_of
+
+        return namespace_of(*self._program.maker)
 
     def _platforms(self) -> frozenset[str] | None:
         return getattr(self._program, "platforms", None)
@@ -161,10 +196,10 @@ def _answer(connection: socket.socket, reads: CheckedReads) -> None:
     """Answer one request; most likely the program was killed during it if that fails."""
     with suppress(Exception), connection, connection.makefile("rb") as file:
         words = file.readline(_MAX_REQUEST_BYTES).rstrip(b"\n").split(b"\0")
-        if len(words) != 3:
+        if len(words) != 6:
             return
-        directory, key, platforms = map(os.fsdecode, words)
-        reads.set_platforms(platforms)
+        directory, key, platforms, *maker = map(os.fsdecode, words)
+        reads.set_program(platforms, maker)
         if not reads.is_own_directory(directory):
             connection.sendall(b"?")
             return

@@ -49,6 +49,8 @@ def enable(
     copy_on_hit: bool = False,
     write: Write | str = Write.RANK0,
     callbacks: bool = True,
+    remote: str | None = None,
+    remote_write: bool = False,
     strict: bool = False,
 ) -> Enabled:
     """Make JAX keep its compiled programs in a jcache root, from now on in this process.
@@ -75,6 +77,11 @@ def enable(
             of them, into roots of their own or into a common one.
         callbacks: whether to store programs with host callbacks (``jax.debug.print``, ``jax.pure_callback``), if that
             is proven for this version of JAX. From jax 0.11 on JAX does so itself.
+        remote: URL of a store, such as ``"s3://bucket/jax"``, that is asked for entries that no root has; what it has
+            is kept in `root`. By default ``$JCACHE_REMOTE``, else none; ``""`` for none. However it fails, the program
+            goes on as if it had no entry.
+        remote_write: whether new entries go to the store, in the background. Whoever may write there can run code in
+            every program that reads.
         strict: whether to raise an error if any of these does not take effect.
 
     Returns:
@@ -104,6 +111,8 @@ def enable(
         copy_on_hit=copy_on_hit,
         write=parse_choice(Write, write, "does not say who writes"),
         callbacks=callbacks,
+        remote=_checked_url(remote),
+        remote_write=remote_write,
     )
     with _Current.mutex, collector.waits():
         session = _Current.session
@@ -113,7 +122,7 @@ def enable(
             _end()
             session = _Current.session = Session(request, anew=anew)
             _Current.is_off = False
-            put_in_use(InUse(session.root, session.max_bytes, session.shared))
+            put_in_use(InUse(session.root, session.max_bytes, session.shared, session.remote))
             if session.enabled.warnings and not strict:
                 warn_outside(f"jcache.enable(): {' '.join(session.enabled.warnings)}")
         if session.enabled.warnings and strict:
@@ -121,6 +130,15 @@ def enable(
             raise NotInEffect(f"jcache.enable() does not take effect as asked: {' '.join(session.enabled.warnings)}")
         session.follow_bound()
         return session.enabled
+
+
+def _checked_url(remote: str | None) -> str | None:
+    """Return a URL of a store; raise InvalidValue if it is none."""
+    if remote:
+        from jcache.remote.address import parse_address
+
+        parse_address(remote)
+    return remote
 
 
 def disable() -> None:
@@ -184,7 +202,7 @@ def stats() -> RunReport:
 
 def _at_exit() -> None:
     if _Current.session is not None:
-        _Current.session.flush()
+        _Current.session.leave()
 
 
 def _before_fork() -> None:

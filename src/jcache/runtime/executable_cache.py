@@ -1,6 +1,6 @@
 """The cache that jcache installs in JAX: ``get``, ``put``, ``clear`` and ``_path``, on the command line's store.
 
-    get    looks in the root, then in the read-only roots in order; takes no lock; returns verified bytes only
+    get    looks in the root, in the read-only roots in order, then in the store; takes no lock; returns verified bytes
            (`jcache.runtime.verified_read`); moves a damaged entry to quarantine, and JAX compiles and puts it again
     put    is atomic, never replaces an entry, and evicts under a bound without reading the directory
            (`jcache.store.store`)
@@ -31,6 +31,7 @@ from jcache.runtime.write_queue import WriteQueue
 from jcache.store.cache_rules import JCACHE_RULES, CacheRules
 from jcache.store.locking import DEFAULT_TIMEOUT
 from jcache.store.put_result import Outcome
+from jcache.store.remote_entries import RemoteEntries
 
 if TYPE_CHECKING:
     from jcache.findings import Finding
@@ -51,13 +52,12 @@ class ExecutableCache:
         warn: receives a sentence on each failure.
         on_event: receives each hit, miss, put and damage, in the thread where it happens.
         lock_timeout: seconds that a put waits for the directory's lock.
-        path_keys: keys that depend on a directory's path, of entries that JAX alone has stored, each with the key that
-            does not, under which the entry is copied.
-        raises: returns whether failures and damage raise an error instead of a warning, as
-            ``jax_raise_persistent_cache_errors`` demands.
+        path_keys: keys of JAX alone that depend on a directory's path, each with the key under which it is copied.
+        raises: returns whether failures and damage raise an error, as ``jax_raise_persistent_cache_errors`` demands.
         known_refusals: refusals of the root that the user knows of already.
         platforms: returns JAX's platforms in this process; None if they are not known.
         rules: the rules of the cache.
+        remote: the store that is asked last, and whose entries are kept in the root; None for none.
 
     Raises:
         InvalidValue: ``max_size`` is below what the rules allow.
@@ -79,6 +79,7 @@ class ExecutableCache:
         known_refusals: Collection[Refusal] = (),
         platforms: GetPlatforms = lambda: None,
         rules: CacheRules = JCACHE_RULES,
+        remote: RemoteEntries | None = None,
     ) -> None:
         self._get_bound = max_size if callable(max_size) else None
         max_size = max_size() if callable(max_size) else max_size
@@ -88,16 +89,13 @@ class ExecutableCache:
         self.path = self._path = root.directory(EXECUTABLES)
         self.max_size = max_size
         self.eviction_enabled = max_size != -1
-        self._copy_on_hit = copy_on_hit
-        self._may_write = may_write
-        self._warn = warn
-        self._on_event = on_event
-        self._path_keys = path_keys
-        self._raises = raises
+        self._copy_on_hit, self._may_write, self._path_keys = copy_on_hit, may_write, path_keys
+        self._warn, self._on_event, self._raises = warn, on_event, raises
         self._name = rules.stored_as
+        self._remote = remote
         self._warn_once = WarnOnce(warn, {(refusal, root.path) for refusal in known_refusals})
-        bound = max_size if self.eviction_enabled else None
-        make = partial(ProgramStore, root, max_bytes=bound, lock_timeout=lock_timeout, rules=rules)
+        max_bytes = max_size if self.eviction_enabled else None
+        make = partial(ProgramStore, root, max_bytes=max_bytes, lock_timeout=lock_timeout, rules=rules)
         self._open(make, read_only, platforms)
 
     def _open(self, make: Callable[[], ProgramStore], read_only: Sequence[Root], platforms: GetPlatforms) -> None:
@@ -137,13 +135,12 @@ class ExecutableCache:
         for other, reader in self._shared:
             found = self._read(reader, other, key, name)
             if isinstance(found, VerifiedEntry):
-                if self._copy_on_hit and self._is_writer():
-                    own = self._path_keys.get(key, key)
-                    self._put(own, self._name(own), found.data, found.seconds, "copy")
-                return self._hit(key, found, shared=True)
+                return self._hit_shared(key, found, is_kept=self._copy_on_hit)
             if found is not None:
                 self._emit(CacheEvent(EventKind.DAMAGED, key, detail=found.damage, shared=True))
                 self._fail("damaged", other, f"{found.key} in {found.path.parent} is damaged: {found.evidence}")
+        if self._remote is not None and (fetched := self._remote.get(EXECUTABLES, name)) is not None:
+            return self._hit_shared(key, VerifiedEntry(*fetched), is_kept=True)
         self._emit(CacheEvent(EventKind.MISS, key))
         return None
 
@@ -161,7 +158,10 @@ class ExecutableCache:
             return
         self._follow_bound()
         origin = "seen" if key in self._path_keys else "program"  # as of JAX's own where the key depends on a path
-        self._put(key, self._name(key), value, build_seconds(value), origin)
+        name, seconds = self._name(key), build_seconds(value)
+        if self._remote is not None and key not in self._path_keys:
+            self._remote.offer(EXECUTABLES, name, value, seconds)
+        self._put(key, name, value, seconds, origin)
 
     def clear(self) -> None:
         """Remove all executables of the root; warn on failure."""
@@ -203,8 +203,7 @@ class ExecutableCache:
         except OSError as error:
             if self._raises():
                 raise
-            reason = error.strerror or str(error)
-            place = root.directory(EXECUTABLES)
+            place, reason = root.directory(EXECUTABLES), error.strerror or error
             self._warn_once(("read", root.path), f"jcache cannot read {name} in {place}: {reason}.")
             return None
 
@@ -212,6 +211,12 @@ class ExecutableCache:
         if self._is_writer():
             self._queue.mark_used(name)
         self._hit(key, found, shared=False)
+
+    def _hit_shared(self, key: str, found: VerifiedEntry, *, is_kept: bool) -> bytes:
+        if is_kept and self._is_writer() and not -1 < self.max_size < len(found.data):
+            own = self._path_keys.get(key, key)
+            self._put(own, self._name(own), found.data, found.seconds, "copy")
+        return self._hit(key, found, shared=True)
 
     def _hit(self, key: str, found: VerifiedEntry, *, shared: bool) -> bytes:
         self._emit(CacheEvent(EventKind.HIT, key, len(found.data), found.seconds, shared=shared))

@@ -101,3 +101,13 @@ def set_by_program(option: str) -> str | None:
 def _absolute(text: str) -> Path | None:
     """Return the path that a text stands for; None for the URL of a remote store."""
     return None if "://" in text else Path(os.path.abspath(os.path.expanduser(text)))
+
+
+def bound() -> int:
+    """Return the bound that JAX is configured with; -1 for no bound."""
+    return max(int(config.option(BOUND)), -1)
+
+
+def raises() -> bool:
+    """Return whether JAX raises failures of its cache instead of warning."""
+    return bool(config.option("jax_raise_persistent_cache_errors"))

@@ -30,7 +30,8 @@ from jcache.runtime.write_queue import WriteQueue
 from jcache.store.economics import Spent
 from jcache.store.mapped import open_sealed
 from jcache.store.put_result import Outcome
-from jcache.store.roots import create_root
+from jcache.store.remote_entries import RemoteEntries
+from jcache.store.roots import create_root, in_use
 
 
 class OpenedEntry(NamedTuple):
@@ -184,7 +185,28 @@ class SealedStore:
         """
         if not os.path.isdir(self.root.path):
             create_root(self.root.path, plain=self.root.plain)
-        return self._queue.put(key, data, seconds=seconds, origin="program")[0]
+        outcome = self._queue.put(key, data, seconds=seconds, origin="program")[0]
+        if outcome is Outcome.STORED and (remote := self._remote()) is not None:
+            remote.offer(self.kind, key, data, seconds)
+        return outcome
+
+    def fetch(self, key: str) -> bool:
+        """Keep the entry of a key that the store behind the root has; return whether the root has one now."""
+        remote = self._remote()
+        found = None if remote is None else remote.get(self.kind, key)
+        if found is None:
+            return False
+        try:
+            self._queue.put(key, found[0], seconds=found[1], origin="copy")
+        except (OSError, JcacheError) as error:
+            self.warn_refused(key, error)
+            return False
+        return self.has(key)
+
+    def _remote(self) -> RemoteEntries | None:
+        """Return the store behind the root, if it is the root in use."""
+        ours = in_use()
+        return ours.remote if ours is not None and ours.root == self.root else None
 
     def quarantine(self, finding: Finding) -> bool:
         """Move an entry to quarantine; return whether its file was still the one that was checked.

@@ -18,11 +18,12 @@ from jcache.runtime.debounce import Debouncer
 from jcache.runtime.events import CacheEvent, EventKind, Refusal
 from jcache.runtime.executable_cache import ExecutableCache
 from jcache.runtime.lru_cache import PlainDirectoryCache
-from jcache.runtime.overrides import BOUND, DIRECTORY, by_arguments, of_preset
+from jcache.runtime.overrides import BOUND, DIRECTORY, bound, by_arguments, of_preset, raises
 from jcache.runtime.path_keys import try_path_keys
-from jcache.runtime.session_roots import SessionRoots
+from jcache.runtime.session_roots import SessionRoots, remote_url
 from jcache.runtime.settings import Enabled, EnableRequest, Write
 from jcache.store.locking import mark_bounded, timeout_in
+from jcache.store.remote_entries import RemoteEntries
 from jcache.store.run_records import OFF, record_mode
 from jcache.store.store import Store
 
@@ -44,6 +45,7 @@ class Session:
         enabled: the settings in effect.
         root: the root that is read and written; None if there is none.
         shared: the read-only roots.
+        remote: the store behind the roots; None if there is none.
     """
 
     def __init__(self, request: EnableRequest, *, anew: bool = False) -> None:
@@ -51,6 +53,7 @@ class Session:
         self._anew = anew
         self.root: Root | None = None
         self.shared: tuple[Root, ...] = ()
+        self.remote: RemoteEntries | None = None
         self._warnings: list[str] = []
         self._notes: list[str] = []
         self._cache: ExecutableCache | None = None
@@ -73,7 +76,8 @@ class Session:
         if any(config.option(name) != value for name, value in self._configured.items()):
             return False
         try:
-            return self.root is not None and self.root.path == self._roots.path()
+            has_root = self.root is not None and self.root.path == self._roots.path()
+            return has_root and self._roots.remote_url == remote_url(request.remote)
         except NoCacheHere:
             return False
 
@@ -83,8 +87,7 @@ class Session:
 
     def max_bytes(self) -> int | None:
         """Return the bound of the executables' total size, which the program may change; None for no bound."""
-        bound = _bound()
-        return None if bound == -1 else bound
+        return None if bound() == -1 else bound()
 
     def follow_bound(self) -> None:
         """Update the bound in `enabled`."""
@@ -105,9 +108,15 @@ class Session:
             self._cache.flush()
         self._flush_statistics()
 
+    def leave(self) -> None:
+        """Flush, and wait some seconds for what goes to the store."""
+        self.flush()
+        if self.remote is not None:
+            self.remote.flush()
+
     def end(self) -> None:
         """Undo all changes to JAX."""
-        self.flush()
+        self.leave()
         self._undo.close()
         if self._cache is not None:
             self._cache.close()
@@ -152,6 +161,7 @@ class Session:
         self._record_keys(self.root)
         directory = self.root.directory(Kind.EXECUTABLES)
         self.shared = shared = tuple(self._roots.open_read_only())
+        self.remote = self._roots.open_remote()
         self._check_not_late(directory)
         self._configure(directory)
         self._make_keys_portable(self.root, shared)
@@ -162,6 +172,7 @@ class Session:
             max_bytes=self.max_bytes(),
             preset=self._preset,
             read_only=tuple(root.path for root in shared),
+            remote=None if self.remote is None else str(self.remote),
             store=store,
             warnings=tuple(self._warnings),
             notes=tuple(self._notes),
@@ -242,15 +253,16 @@ class Session:
             self._warnings.append(f"Only the first process stores programs: {reason}.")
         self._cache = ExecutableCache(
             root,
-            max_size=_bound,
+            max_size=bound,
             read_only=shared,
             copy_on_hit=self.request.copy_on_hit,
             may_write=self._roots.may_write,
             on_event=self._on_event,
             lock_timeout=timeout_in(os.environ),
             path_keys=self._path_keys,
-            raises=_raises,
+            raises=raises,
             platforms=cache_hook.platforms,
+            remote=self.remote,
             known_refusals=(Refusal.READ_ONLY, Refusal.FULL) if self._roots.is_unwritable else (),
         )
         installed = cache_hook.install(self._cache_of)
@@ -260,7 +272,7 @@ class Session:
             return "jcache"
         self._warnings.append(
             f"{installed}: JAX's own cache is used with jcache's settings, but without jcache's features"
-            f"{', such as read_only' if shared else ''}; a later jcache may know this jax."
+            f"{', such as read_only and remote' if shared or self.remote else ''}; a later jcache may know this jax."
         )
         self._cache = None
         self._configure_jaxs_own(root)
@@ -273,9 +285,7 @@ class Session:
         return (
             None
             if "://" in path
-            else PlainDirectoryCache(
-                path, max_size=config.option(BOUND), platforms=cache_hook.platforms, raises=_raises
-            )
+            else PlainDirectoryCache(path, max_size=config.option(BOUND), platforms=cache_hook.platforms, raises=raises)
         )
 
     def _configure_jaxs_own(self, root: Root) -> None:
@@ -288,13 +298,3 @@ class Session:
                 self._warnings.append(str(error))
         cache_hook.reset()
         self._undo.callback(cache_hook.reset)
-
-
-def _bound() -> int:
-    """Return the bound that JAX is configured with; -1 for no bound."""
-    return max(int(config.option(BOUND)), -1)
-
-
-def _raises() -> bool:
-    """Return whether JAX raises failures of its cache instead of warning."""
-    return bool(config.option("jax_raise_persistent_cache_errors"))

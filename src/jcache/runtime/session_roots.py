@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
-from jcache.errors import CannotWrite, NoCacheHere
+from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.jax_internals import cache_hook, config
 from jcache.layout import Kind, Root
 from jcache.runtime.overrides import DIRECTORY, set_by_program
 from jcache.runtime.settings import EnableRequest, Write
+from jcache.runtime.warn import warn_once
 from jcache.store import files
+from jcache.store.remote_entries import VARIABLE, RemoteEntries
 from jcache.store.roots import choose_path, create_root, open_own, open_root, wants_plain
 
 
@@ -25,11 +28,13 @@ class SessionRoots:
     Attributes:
         configured: the directory that JAX was configured with at construction; None if there was none.
         is_unwritable: whether the root cannot be written.
+        remote_url: URL of the store behind the roots; empty if there is none.
     """
 
     def __init__(self, request: EnableRequest, warn: Callable[[str], object]) -> None:
         self.configured = config.directory()
         self.is_unwritable = False
+        self.remote_url = remote_url(request.remote)
         self._request = request
         self._warn = warn
         self._is_set_by_program = set_by_program(DIRECTORY) is not None
@@ -75,6 +80,23 @@ class SessionRoots:
             except NoCacheHere as error:
                 self._warn(f"{error} It is not read.")
 
+    def open_remote(self) -> RemoteEntries | None:
+        """Return the store behind the roots, None if there is none; warn if it cannot be used."""
+        if not self.remote_url:
+            return None
+        try:
+            from jcache.runtime.remote_tier import RemoteTier
+
+            return RemoteTier(
+                self.remote_url,
+                writes=self._request.remote_write,
+                platforms=cache_hook.platforms,
+                warn=partial(warn_once, (VARIABLE, self.remote_url)),
+            )
+        except InvalidValue as error:
+            self._warn(f"{error} No store is used.")
+            return None
+
     def may_write(self) -> bool:
         """Return whether this process stores executables."""
         return self._request.write is Write.ALL or cache_hook.process_index() == 0
@@ -91,3 +113,8 @@ class SessionRoots:
             with files.refusal(f"write to {directory}"):
                 directory.mkdir(exist_ok=True)
                 os.unlink(files.create_temporary(str(directory)))
+
+
+def remote_url(requested: str | None) -> str:
+    """Return the URL of the store that was requested, else of the one that the environment names; empty for none."""
+    return os.environ.get(VARIABLE, "") if requested is None else requested

@@ -21,7 +21,7 @@ class EnableRequest(NamedTuple):
         root: path of the root; None for the one that the environment names.
         max_bytes: bound of the executables' total size; None for the one that JAX is configured with.
         preset: the preset; None for the one that is configured.
-        read_only, copy_on_hit, write, callbacks: as in `jcache.enable`.
+        read_only, copy_on_hit, write, callbacks, remote, remote_write: as in `jcache.enable`.
     """
 
     root: str | None
@@ -31,6 +31,8 @@ class EnableRequest(NamedTuple):
     copy_on_hit: bool
     write: Write
     callbacks: bool
+    remote: str | None = None
+    remote_write: bool = False
 
 
 ANYTHING: Final = EnableRequest(None, None, None, (), copy_on_hit=False, write=Write.RANK0, callbacks=True)
@@ -50,6 +52,7 @@ class Enabled(NamedTuple):
             ``"none"`` without a root.
         warnings: sentences on what does not take effect, and what to do.
         notes: sentences on what else is good to know.
+        remote: the URL of the store behind the roots, without credentials; None if there is none.
     """
 
     root: Path | None
@@ -60,3 +63,4 @@ class Enabled(NamedTuple):
     store: str
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    remote: str | None = None

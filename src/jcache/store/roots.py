@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from jcache.errors import InvalidValue, JcacheError, NoCacheHere
 from jcache.layout import DIRECTORY_NAMES, LOCK_NAME, STATE_NAME, TAG_NAME, TAG_TEXT, FileKind, Kind, Root, member
 from jcache.store.files import publish, read, refusal
+from jcache.store.remote_entries import RemoteEntries
 from jcache.text import command, masked
 
 VARIABLES: Final = ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR")  # that name a root, the first one first
@@ -23,11 +24,13 @@ class InUse(NamedTuple):
         root: the root, None if it is not in effect.
         bound: returns its bound of now, None for none.
         shared: more roots, which are read only.
+        remote: the store that is asked last; None if there is none.
     """
 
     root: Root | None
     bound: Callable[[], int | None] = lambda: None
     shared: tuple[Root, ...] = ()
+    remote: RemoteEntries | None = None
 
 
 _in_use: InUse | None = None

@@ -43,6 +43,8 @@ class Kept:
         key = program_key(self.opened.header, of)
         for root in () if of in self._programs else dict.fromkeys((self.opened.root, self._store.root)):
             found = open_softly(root, TRACES, key)
+            if found is None and root == self._store.root and self._store.fetch(key):
+                found = open_softly(root, TRACES, key)
             if isinstance(found, Finding):
                 if root == self._store.root:
                     self._store.quarantine_softly(found)

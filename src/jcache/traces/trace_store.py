@@ -47,7 +47,11 @@ class Shelf:
         """The trace of a call to serve or to compare with, else why there is none; None where there is none."""
         why = None
         key = wanted.key if judged.compared is None else judged.compared.text
-        for root in (self.store.root, *self.shared):
+        for root in (self.store.root, *self.shared, None):
+            if root is None:  # what is kept now comes from the store behind the roots
+                if why is not None or not self.store.fetch(key):
+                    break
+                root = self.store.root
             found = self._found(root, wanted, key)
             if isinstance(found, Kept):
                 return found

@@ -18,7 +18,7 @@ from jcache.layout import Kind
 from jcache.remote.address import parse_address
 from jcache.remote.client import Remote, open_remote
 from jcache.remote.lease import holding
-from jcache.remote.transport import Fetched, Head, Listed
+from jcache.remote.transport import Fetched, Head, Listed, Pace
 from jcache.remote.usage import batch_names, record_uses
 from jcache.store.eviction import plan
 from jcache.store.order import Order
@@ -48,7 +48,7 @@ class SimulatedListing:
                 for number in range(start, min(start + 1000, self.count))
             ]
 
-    def get(self, name: str) -> Fetched | None:
+    def get(self, name: str, pace: Pace | None = None) -> Fetched | None:
         return Fetched(self.objects_by_name[name], {}) if name in self.objects_by_name else None
 
     def head(self, name: str) -> Head | None:

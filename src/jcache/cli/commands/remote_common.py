@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -15,10 +15,9 @@ from jcache.cli import INTERRUPTED, output
 from jcache.cli.options import kinds_of
 from jcache.errors import InvalidValue, JcacheError
 from jcache.shipping.exporter.selection import ExportRequest
+from jcache.store.remote_entries import VARIABLE
 from jcache.text import is_url
 from jcache.units import parse_age
-
-VARIABLE: Final = "JCACHE_REMOTE"
 
 WordsArgument = Annotated[
     list[str] | None,

@@ -13,6 +13,14 @@ def run(
         list[str] | None, typer.Argument(metavar="CMD...", help="The program and its arguments.")
     ] = None,
     root: RootOption = None,
+    remote: Annotated[
+        str | None,
+        typer.Option(
+            "--remote",
+            metavar="URL",
+            help="The store that is asked for executables that the root lacks; by default $JCACHE_REMOTE, '' for none.",
+        ),
+    ] = None,
     report: Annotated[str | None, typer.Option("--report", metavar="FILE", help="Write the report as JSON.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report on stderr as JSON.")] = False,
     quiet: QuietOption = False,
@@ -22,4 +30,6 @@ def run(
 
     Example: jcache run -- python train.py --steps 10
     """
-    return recorded_run.run(command or [], root=root, report=report, json=json, quiet=quiet, verbose=verbose)
+    return recorded_run.run(
+        command or [], root=root, remote=remote, report=report, json=json, quiet=quiet, verbose=verbose
+    )

@@ -13,6 +13,8 @@ import os
 import sys
 import time
 
+from ...jax_internals.maker import maker
+
 if False:  # for the type checker: typing is not needed to run
     from typing import Any
 
@@ -20,6 +22,7 @@ _DIRECTORY = "JAX_COMPILATION_CACHE_DIR"
 _ENABLE = "JAX_ENABLE_COMPILATION_CACHE"
 _OFF_BY_RUN = "n"  # the value that `jcache.runs.environment` sets
 _READS = "reads"  # name of the socket of `jcache.runtime.checked_reads`
+_HAS_REMOTE = "JCACHE_RUN_REMOTE"  # set if the parent has a store to ask for what the directory lacks
 _ANSWER_TIMEOUT_S = 60
 
 incomplete: "set[str]" = set()  # keys whose entries were there and not served: damaged, or not yet whole
@@ -62,7 +65,9 @@ def _wrap(plain: "Any", ours: "Any") -> "Any":
 def _checked_get(plain: "Any", log_dir: str, own_directory: str) -> "Any":
     def get(self: "Any", key: str) -> object:
         value = plain(self, key)
-        checked = value if value is None else _checked(str(self.path), key, value, log_dir, own_directory)
+        if value is None and not os.environ.get(_HAS_REMOTE):
+            return None
+        checked = _checked(str(self.path), key, value, log_dir, own_directory)
         if value is not None and checked is None:
             incomplete.add(key)
         return checked
@@ -130,7 +135,8 @@ def _is_same(directory: str, other: str) -> bool:
 def _checked(directory: str, key: str, value: object, log_dir: str, own_directory: str) -> object:
     """Return an entry as the parent `jcache run` has checked it; None if it does not serve the entry, or is gone."""
     try:
-        answer = _request(b"\0".join(map(os.fsencode, (directory, key, _platforms()))) + b"\n", log_dir)
+        made_by = maker() if os.environ.get(_HAS_REMOTE) else ("", "", "")
+        answer = _request(b"\0".join(map(os.fsencode, (directory, key, _platforms(), *made_by))) + b"\n", log_dir)
         if answer[:1] == b"+" and len(answer) == 17 + int(answer[1:17], 16):  # else it was cut off
             return answer[17:]
         is_ours = answer != b"?"

@@ -1,0 +1,235 @@
+"""The remote tier: entries that a root lacks come from a store, and new ones go there in the background.
+
+A program notices the store by fewer misses, and by nothing else: no exception, no wait beyond a deadline, at most one
+warning. A look-up is one GET in a thread of its own, repeated once at most. The deadline grows with the size of the
+entry, and is no longer than building it took last time. After two failures in a row the store is left alone for 30 s
+(`jcache.runtime.circuit_breaker`). What is read is compared with its digest and passes the checks of `jcache verify`.
+
+Only programs that are given a store import this module.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from jcache import clock
+from jcache.errors import JcacheError, RemoteDenied
+from jcache.findings import Damage
+from jcache.forking import TellInChild
+from jcache.jax_internals.gc_pause import start_thread
+from jcache.jax_internals.maker import maker
+from jcache.layout import Kind, is_key
+from jcache.remote import FoundEntry, Timeouts, namespace_of, open_remote
+from jcache.remote.entries import claims_of
+from jcache.remote.transport import Pace
+from jcache.remote.usage import RemoteId
+from jcache.runtime.circuit_breaker import CircuitBreaker
+from jcache.runtime.remote_uploads import Upload, Uploads, Uses
+from jcache.runtime.verified_read import VerifiedEntry, build_seconds
+from jcache.verify.faults import fault_of
+
+_READING: Final = Timeouts(connect_s=1.0, request_s=60.0, retries=0, silence_s=1.5)
+_WRITING: Final = Timeouts(connect_s=2.0, request_s=60.0, retries=0)  # the answer to a large upload takes a while
+_ATTEMPTS: Final = 2
+_RETRY_AFTER_S: Final = 0.05
+_UNTIL_HEADERS_S: Final = 4.0  # of all attempts together
+_LEAST_S: Final = 2.0  # for the bytes of an entry
+_MOST_S: Final = 50.0
+_BYTES_PER_S: Final = 4 << 20
+_SLOW_S: Final = 0.5
+_FLUSH_S: Final = 3.0
+
+
+class RemoteTier:
+    """A store behind the roots of a program; several threads may use it, and forked children inherit it.
+
+    Args:
+        url: its URL.
+        writes: whether new entries are stored there.
+        platforms: returns JAX's platforms in the process that loads the entries; None if they are not known.
+        namespace: returns the namespace of the executables of the calling thread's program.
+        warn: receives the first failure of the store, in sentences.
+
+    Raises:
+        InvalidValue: it is no URL of a store, or a package is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        writes: bool = False,
+        platforms: Callable[[], frozenset[str] | None] = lambda: None,
+        namespace: Callable[[], str] = lambda: namespace_of(*maker()),
+        warn: Callable[[str], object],
+    ) -> None:
+        self._url = url
+        self._writes = writes
+        self._platforms = platforms
+        self._namespace = namespace
+        self._warn = warn
+        self._is_off = False
+        self._open()
+        _TIERS.add(self)
+
+    def _open(self) -> None:
+        self._remote = open_remote(self._url, _READING)
+        self._breaker = CircuitBreaker()
+        self._used: set[RemoteId] = set()  # entries that have come from the store since the last flush
+        self._unsound: set[tuple[Kind, str]] = set()  # entries with the right digest of wrong bytes
+        self._trouble: str | None = None  # to be told in the thread of the program
+        self._has_warned = False
+        writing = open_remote(self._url, _WRITING) if self._writes else None
+        self._uploads = None if writing is None else Uploads(writing, self._breaker, self._note)
+
+    def __str__(self) -> str:
+        return str(self._remote)
+
+    def get(self, kind: Kind, key: str) -> VerifiedEntry | None:
+        """Return an entry that was checked; None if there is none, or not in time."""
+        if self._is_off or not is_key(key) or not self._breaker.allows():
+            return None
+        namespace = self._namespace() if kind is Kind.EXECUTABLES else ""
+        request = _Request(lambda pace: self._ask(kind, namespace, key, pace))
+        if not request.is_answered():
+            self._breaker.open()
+            self._note(f"Cannot read from {self}: it did not answer in time. The program goes on without the store.")
+        found = request.found
+        entry = None if found is None else self._checked(kind, key, found)
+        if entry is not None:
+            self._used.add((kind, namespace, key))
+        self._tell()
+        return entry
+
+    def offer(self, kind: Kind, key: str, data: bytes, seconds: float | None) -> None:
+        """Store an entry in the background, if this program stores entries and not too many are waiting.
+
+        Args:
+            kind: kind of the entry.
+            key: its key.
+            data: its bytes.
+            seconds: what building it took, where that is known.
+        """
+        if self._uploads is None or self._is_off or not is_key(key):
+            return
+        namespace = self._namespace() if kind is Kind.EXECUTABLES else ""
+        replaces = (kind, key) in self._unsound or self._remote.was_damaged(kind, namespace, key)
+        self._uploads.offer(Upload(kind, namespace, key, bytes(data), seconds, replaces))
+        self._tell()
+
+    def flush(self, timeout_s: float = _FLUSH_S) -> None:
+        """Wait until all uploads have ended, but no longer than some seconds; the others are given up."""
+        if self._uploads is not None and not self._is_off:
+            used, self._used = self._used, set()
+            if used and self._remote.can_list:  # else nobody can prune it
+                self._uploads.offer(Uses(frozenset(used)))
+            self._uploads.flush(timeout_s)
+            self._tell()
+
+    def _ask(self, kind: Kind, namespace: str, key: str, pace: Pace) -> FoundEntry | None:
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                clock.sleep(_RETRY_AFTER_S)
+            if attempt and self._breaker.is_open:
+                return None
+            began = clock.monotonic()
+            try:
+                found = self._remote.find(kind, namespace, key, pace)
+            except RemoteDenied as error:  # stores answer so, too, where there is nothing, to whoever may not list
+                if clock.monotonic() - began > _SLOW_S:
+                    self._breaker.failed()
+                self._note(f"{error} The program goes on without the store.")
+                return None
+            except JcacheError as error:
+                self._breaker.failed()
+                if self._breaker.is_open:
+                    self._note(f"{error} The program goes on without the store.")
+            else:
+                self._breaker.succeeded()
+                return found
+        return None
+
+    def _checked(self, kind: Kind, key: str, found: FoundEntry) -> VerifiedEntry | None:
+        fault = fault_of(found.data, kind, key, platforms=self._platforms())
+        if fault is not None and fault.damage is not Damage.OPAQUE:
+            self._unsound.add((kind, key))
+            self._note(f"{key} in {self} is damaged ({fault.evidence.rstrip('.')}): it is not used.")
+            return None
+        seconds = build_seconds(found.data) if kind is Kind.EXECUTABLES and found.seconds is None else found.seconds
+        return VerifiedEntry(found.data, seconds)
+
+    def _note(self, trouble: str) -> None:
+        self._trouble = self._trouble or trouble
+
+    def _tell(self) -> None:
+        """Warn of the first trouble."""
+        if self._trouble is not None and not self._has_warned:
+            self._has_warned = True
+            self._warn(self._trouble)
+
+    def _after_fork(self) -> None:
+        """Begin anew in a forked child: connections and uploads are the parent's.
+
+        The threads of obstore do not live in a child, where its requests would hang: a child has no store but one of
+        plain HTTP.
+        """
+        if self._remote.address.is_web:
+            self._open()
+        else:
+            self._is_off = True
+
+
+class _Request:
+    """A request in a thread of its own.
+
+    Args:
+        ask: sends it; what it raises counts as no answer.
+
+    Attributes:
+        found: the answer.
+    """
+
+    def __init__(self, ask: Callable[[Pace], FoundEntry | None]) -> None:
+        self.found: FoundEntry | None = None
+        self._ask = ask
+        self._is_done = threading.Event()
+        self._end = clock.monotonic() + _UNTIL_HEADERS_S
+
+    def is_answered(self) -> bool:
+        """Send the request; return whether it has ended in time, with an answer or without."""
+        try:
+            start_thread(self._run)
+        except RuntimeError:  # the interpreter is ending, or there are no threads left
+            return True
+        while not self._is_done.wait(max(self._end - clock.monotonic(), 0.0)):
+            if clock.monotonic() >= self._end:
+                return False
+        return True
+
+    def _run(self) -> None:
+        try:
+            self.found = self._ask(self._pace)
+        finally:
+            self._is_done.set()
+
+    def _pace(self, size: int | None, metadata: Mapping[str, str]) -> float:
+        """Return the seconds that the bytes may take, as the deadline of whoever waits now is."""
+        seconds = deadline_s(size or 0, claims_of(metadata)[1])
+        self._end = clock.monotonic() + seconds
+        return seconds
+
+
+def deadline_s(size: int, build_s: float | None) -> float:
+    """Return the seconds that a program waits for the bytes of an entry.
+
+    Args:
+        size: their number.
+        build_s: what building the entry took, where that is known.
+    """
+    seconds = _LEAST_S + size / _BYTES_PER_S
+    return min(seconds if build_s is None else min(seconds, max(build_s, _LEAST_S)), _MOST_S)
+
+
+_TIERS: Final = TellInChild(RemoteTier._after_fork)

@@ -1,0 +1,140 @@
+"""Programs with a store behind their roots: hits on another host, and nothing but misses if the store fails."""
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.interpreters import anew
+from tests.helpers.jax_programs import Said, environment, run
+from tests.helpers.remote_servers import S3Server, answering, faulty_server, hanging, refusing, web_server
+
+pytestmark = pytest.mark.jax
+
+PROGRAM = """
+import json, sys, time
+import jcache
+root, remote, writes = sys.argv[1:]
+cpu, began = time.process_time(), time.monotonic()
+enabled = jcache.enable(root, remote=remote or None, remote_write=writes == "True")
+import jax, jax.numpy as jnp
+
+@jcache.jit(check="never")
+def traced(x):
+    return jnp.cos(x).sum() * 3
+
+@jcache.graph(check="never")
+def graph(n):
+    return {"numbers": list(range(n))}
+
+values = [float(jax.jit(lambda x, i=i: jnp.sin(x).sum() + i)(jnp.arange(8.0))) for i in range(5)]
+values += [float(traced(jnp.arange(8.0))), sum(graph(10)["numbers"])]
+stats = jcache.stats()
+jcache.disable()
+print(json.dumps({
+    "values": values, "hits": stats.hits, "misses": stats.misses, "traces": stats.traces.hits,
+    "graphs": stats.graphs.hits, "remote": enabled.remote, "warnings": enabled.warnings,
+    "seconds": time.monotonic() - began, "cpu": time.process_time() - cpu,
+    "imported": [name for name in sys.modules if name.startswith(("obstore", "jcache.remote"))],
+}))
+"""
+
+
+def program(root: Path, remote: str, *, writes: bool = False, **env: str) -> Said:
+    """Run the program from its file, as traces and graphs need, in a fresh interpreter."""
+    file = root.parent / "program.py"
+    file.write_text(PROGRAM)
+    done = anew([str(file), str(root), remote, str(writes)], environment=environment({"JAX_PLATFORMS": "cpu", **env}))
+    assert done.returncode == 0, done.stderr
+    return Said(json.loads(done.stdout.splitlines()[-1]), done.stderr)
+
+
+def check_hits(first: dict[str, Any], second: dict[str, Any]) -> None:
+    """Whether the second program has hit everything that the first one has made, with the same results."""
+    assert second["values"] == first["values"]
+    assert (first["hits"], second["misses"]) == (0, 0) and second["hits"] == first["misses"] > 5
+    assert (second["traces"], second["graphs"]) == (1, 1)
+
+
+@pytest.mark.smoke
+def test_hits_on_another_host(tmp_path: Path) -> None:
+    """With an empty root, executables, traces and graphs come from the store; afterwards they are in the root."""
+    with web_server(tmp_path / "web") as server:
+        url = f"{server.url}/a"
+        first = program(tmp_path / "one", url, writes=True)
+        second = program(tmp_path / "two", "", JCACHE_REMOTE=url)
+        check_hits(first.value, second.value)
+        assert first.value["remote"] == second.value["remote"] == url
+        asked = len(server.log)
+        check_hits(first.value, program(tmp_path / "two", url).value)
+        assert len(server.log) == asked
+    without = program(tmp_path / "two", "").value
+    check_hits(first.value, without)
+    assert without["imported"] == [] and without["remote"] is None
+    assert "Warning" not in first.err + second.err
+
+
+def cut_off(connection: socket.socket) -> None:
+    connection.recv(1 << 16)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\nhalf")
+
+
+FAULTS = {"503": answering(503), "403": answering(403), "hanging": hanging, "cut off": cut_off,
+          "lies": answering(200, body=b"digest nothing")}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", ["refusing", *FAULTS])
+def test_a_store_that_fails(fault: str, tmp_path: Path) -> None:
+    """The program computes what it computes without a store, with one warning at most and hardly later."""
+    plain = program(tmp_path / "plain", "").value
+
+    def check(place: str) -> None:
+        done = program(tmp_path / "root", f"http://{place}/x", writes=True)
+        found = done.value
+        assert (found["values"], found["misses"]) == (plain["values"], plain["misses"])
+        assert found["warnings"] == [] and done.err.count("Warning: ") <= 1, done.err
+        assert found["seconds"] < plain["seconds"] * 3 + 12  # of a machine that is busy; a deadline of 4 s once
+        assert found["cpu"] < plain["cpu"] * 2 + 2
+        check_hits(found, program(tmp_path / "root", "").value)
+
+    if fault == "refusing":
+        check(refusing())
+    else:
+        serve: Callable[[socket.socket], None] = FAULTS[fault]
+        with faulty_server(serve) as place:
+            check(place)
+
+
+def test_a_damaged_store(tmp_path: Path) -> None:
+    """What is damaged in the store is compiled again, with the same results, and mended by who may write."""
+    with web_server(tmp_path / "web") as server:
+        first = program(tmp_path / "one", server.url, writes=True).value
+        for file in (tmp_path / "web").rglob("*-cache"):
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 1
+            file.write_bytes(data)
+        second = program(tmp_path / "two", server.url, writes=True).value
+        assert second["values"] == first["values"] and second["hits"] == 0
+        check_hits(first, program(tmp_path / "three", server.url).value)
+
+
+def test_what_is_no_store(tmp_path: Path) -> None:
+    """A wrong URL in the environment is a warning; a wrong argument is an error."""
+    found = program(tmp_path / "one", "", JCACHE_REMOTE="ftp://user:secret@host/x")
+    assert found.value["misses"] > 5 and found.value["remote"] is None
+    assert "No store is used" in str(found.value["warnings"]) and "secret" not in found.err + str(found.value)
+    text = "import jcache\ntry: jcache.enable(remote='ftp://x')\nexcept jcache.InvalidValue as e: print('\"no\"')"
+    assert run(text).value == "no"
+
+
+@pytest.mark.full
+def test_a_real_store(s3: S3Server, tmp_path: Path) -> None:
+    """S3: a host that writes and one that may only read, which says once that its uploads are refused."""
+    url = f"s3://jcache/programs-{tmp_path.name}"
+    first = program(tmp_path / "one", url, writes=True, **s3.writer).value
+    second = program(tmp_path / "two", url, writes=True, **s3.reader)
+    check_hits(first, second.value)
+    assert second.err.count("Warning: ") == 1 and "does not allow" in second.err
