@@ -142,3 +142,15 @@ def test_identities_tell_files_apart(path: Path, tmp_path: Path) -> None:
     before = identity_of(os.lstat(path))
     (tmp_path / "other").write_bytes(path.read_bytes())
     assert identity_of(os.lstat(tmp_path / "other")) != before
+
+
+def test_a_trace_is_not_remembered(tmp_path: Path) -> None:
+    """A program loads it once, and a function that was dropped is to leave nothing."""
+    path = tmp_path / "entry"
+    path.write_bytes(
+        seal(bytes(100), kind="traces", name="f", key="k", build_seconds=1.0, created_ns=1, codec=Codec.NONE)
+    )
+    old = os.lstat(path).st_ctime_ns + 10 * 10**9
+    status, header = os.lstat(path), open_sealed(str(path))[0]
+    remember(str(path), status, old, header, bytes(100))
+    assert recall(str(path), status) is None

@@ -22,7 +22,6 @@ can change unnoticed. Another format gets another version and directory; a reade
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import DamagedEntry, InvalidValue
@@ -38,7 +37,6 @@ ENVELOPE_MAGIC: Final = b"\x89jcache\n"
 ALIGNMENT: Final = 64  # of payloads in files: a cache line, and the alignment of memory that XLA uses without a copy
 
 _VERSION: Final = 1
-_MAX_REMEMBERED: Final = 16 << 10  # bytes of a header
 _PREFIX: Final = 24  # magic, version and the two lengths
 _HEADER_START: Final = _PREFIX + 32
 
@@ -198,7 +196,7 @@ def _open_header(data: bytes | memoryview) -> tuple[EnvelopeHeader, int, int]:
     header = bytes(data[_HEADER_START:start])
     if _sha256(prefix + header) != data[_PREFIX:_HEADER_START]:
         raise DamagedEntry("The header of an envelope has changed since it was sealed.")
-    return (_parsed if length <= _MAX_REMEMBERED else _parse_header)(header), start, stored_length
+    return _parse_header(header), start, stored_length
 
 
 def _parse_header(header: bytes) -> EnvelopeHeader:
@@ -213,9 +211,6 @@ def _parse_header(header: bytes) -> EnvelopeHeader:
         raise DamagedEntry(f"The header of an envelope cannot be read: {error}.") from error
     typed = {"parents": tuple(record["parents"]), "payload_codec": Codec(record["payload_codec"])}
     return EnvelopeHeader(**(record | typed))
-
-
-_parsed: Final = lru_cache(256)(_parse_header)  # the same entry is opened again and again
 
 
 def _canonical(record: dict[str, Any]) -> bytes:

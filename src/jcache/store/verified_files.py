@@ -1,4 +1,6 @@
-"""Sealed files that this process has verified, which it need not verify again while they are the same.
+"""Graphs that this process has verified, whose files it need not verify again while they are the same.
+
+A program loads a trace once, and a graph at each call: only files of graphs are remembered.
 
 A file is the same while its device, inode, size, modification time and change time are: every write moves the change
 time, which no program can set. The system counts it in steps, of 10 ms at most where it has parts of a millisecond, and
@@ -15,6 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from jcache import clock
 from jcache.formats.envelope import EnvelopeHeader
+from jcache.layout import Kind
 
 MAX_KEPT_BYTES: Final = 64 << 10  # of a payload that is kept in memory
 _MOST_FILES: Final = 128
@@ -73,7 +76,7 @@ def remember(
         header: its header.
         payload: its payload.
     """
-    if not is_settled(status, at_ns):
+    if header.kind != Kind.GRAPHS or not is_settled(status, at_ns):
         return
     kept = bytes(payload) if len(payload) <= MAX_KEPT_BYTES else None
     _files[path] = VerifiedFile(identity_of(status), at_ns, header, kept)

@@ -34,12 +34,13 @@ def test_arguments_and_directory_count_from_the_programs_directory(
 
 def test_variables_count_that_somebody_can_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of JAX and XLA, of a loaded package by its prefix, and what the program's own code names."""
-    for name in ("JAX_ENABLE_X64", "XLA_FLAGS", "TABLES_RATE", "RATE", "UNRELATED", "JAX_COMPILATION_CACHE_DIR"):
+    counts, others = ("JAX_ENABLE_X64", "XLA_FLAGS", "TABLES_RATE", "RATE"), ("UNRELATED", "JAX_COMPILATION_CACHE_DIR")
+    for name in (*counts, *others, "TPU_SKIP_MDS_QUERY"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("JCACHE_DIR", "/a")
     found = {label for label in taken(tmp_path, "RATE", packages=("tables", "os")) if label.startswith("environment ")}
-    assert found >= {f"environment {name}" for name in ("JAX_ENABLE_X64", "XLA_FLAGS", "TABLES_RATE", "RATE")}
-    assert not found & {f"environment {name}" for name in ("UNRELATED", "JAX_COMPILATION_CACHE_DIR", "JCACHE_DIR")}
+    assert found >= {f"environment {name}" for name in counts}
+    assert not found & {f"environment {name}" for name in (*others, "TPU_SKIP_MDS_QUERY", "JCACHE_DIR")}
     before = taken(tmp_path, "RATE")
     monkeypatch.setenv("RATE", "2")
     after = taken(tmp_path, "RATE")

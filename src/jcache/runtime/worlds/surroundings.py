@@ -15,9 +15,10 @@ _OF_CACHES: Final = tuple(
     f"JAX_{name}" for name in ("COMPILATION_CACHE", "PERSISTENT_CACHE", "LOG", "DEBUG_LOG", "EXPLAIN_CACHE")
 )
 _NO_PACKAGES: Final = sys.stdlib_module_names | {"__main__", "__mp_main__", "jcache", "pytest", "xdist"}
-_OPTIONS: Final = tuple(
-    f"JAX_{name}" for name in ("ENABLE_COMPILATION_CACHE", "RAISE_PERSISTENT_CACHE_ERRORS", "ENABLE_PGLE")
-)  # which are about caches, and change no program
+_OPTIONS: Final = (
+    *(f"JAX_{name}" for name in ("ENABLE_COMPILATION_CACHE", "RAISE_PERSISTENT_CACHE_ERRORS", "ENABLE_PGLE")),
+    "TPU_SKIP_MDS_QUERY",  # which JAX sets where there is no TPU, so that processes that it starts have it, too
+)  # which are about caches, or say what the devices say, and change no program
 
 
 def program_directory() -> str:
