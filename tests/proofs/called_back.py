@@ -45,6 +45,26 @@ CALLED: Final[dict[str, tuple[str, str, str]]] = {
         "lambda v: said.append(len(both_N) >= 0)",
     ),
     "table": ("", "table_N = np.arange(3.0) * {{1||2}}", "lambda v: said.append(float(table_N[int(v) % 3]))"),
+    "named tuple": (
+        "Row_N = collections.namedtuple('Row_N', 'name number')", "row_N = Row_N('{{n||o}}', {{1||2}})",
+        "lambda v: said.append((row_N.name, row_N.number, float(v)))",
+    ),
+    "named tuple with more": (
+        "class Row_N(collections.namedtuple('Row_N', 'name')): pass", "row_N = Row_N('n')\nrow_N.more = {{1||2}}",
+        "lambda v: said.append((row_N.name, row_N.more, float(v)))",
+    ),
+    "partial with more": (
+        "def named_N(v): return float(v)", "call_N = functools.partial(named_N)\ncall_N.more = {{1||2}}",
+        "lambda v: said.append((call_N.more, call_N(v)))",
+    ),
+    "ordered": (
+        "", "found_N = collections.OrderedDict(b={{1||2}}, a=[])\nfound_N.move_to_end('b')",
+        "lambda v: said.append([found_N['a'].append(float(v)), list(found_N.items())])",
+    ),
+    "last ones": (
+        "", "last_N = collections.deque([{{1||2}}], maxlen=2)",
+        "lambda v: said.append([last_N.append(float(v)), list(last_N), last_N.maxlen])",
+    ),
     "default": ("", "def tell_N(v, k={{4||5}}, *, w={{6||7}}): said.append((k, w, float(v)))", "tell_N"),
     "decorated": (
         "def loud_N(function):\n    @functools.wraps(function)\n    def call(v): return function(v * {{2||3}})\n"
@@ -81,7 +101,7 @@ PLACES: Final = (
     "@jax.jit\ndef inner_N(x):\n    BODY\n    return x\nx = inner_N(x)",
     "def branch_N(x):\n    BODY\n    return x\nx = jax.lax.cond(x > -1, branch_N, lambda x: x, x)",
 )
-MODULE: Final = """import dataclasses, functools
+MODULE: Final = """import collections, dataclasses, functools
 import jax, jax.numpy as jnp, numpy as np
 from jax.experimental import io_callback
 said, states, later = [], [], []
@@ -137,6 +157,11 @@ class Program(NamedTuple):
     name: str
     text: str
     place: int
+
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether it holds a named tuple or a partial function with an attribute of its own, which is not made again."""
+        return ".more = " in self.text
 
     def rendered(self, is_changed: bool) -> str:
         """Return the text before or after the change."""

@@ -40,6 +40,20 @@ class Row(NamedTuple):
     more: tuple[Any, ...]
 
 
+class Noted(Row):
+    """A named tuple whose instances take more attributes."""
+
+
+class NotedDict(collections.OrderedDict[str, Any]):
+    """An ordered dictionary of a class of its own."""
+
+
+def with_note(value: Any) -> Any:
+    """Return a value with one more attribute."""
+    value.note = "more"
+    return value
+
+
 def traced() -> Any:
     """Stand for a function that is traced; it reaches ROWS."""
     return ROWS
@@ -152,6 +166,10 @@ def variable_elsewhere() -> Callable[[], Any]:
         (make(threading.Lock()), "it holds a _thread"),
         (make(ValueError("x")), "it holds a ValueError"),
         (make(collections.Counter("a")), "it holds a collections:Counter"),
+        (make(with_note(Noted(1, ()))), "Noted, which jcache cannot make again"),
+        (make(with_note(collections.OrderedDict())), "it holds a collections:OrderedDict"),
+        (make(with_note(functools.partial(make, 1))), "it holds a functools:partial"),
+        (make(NotedDict()), "NotedDict, which jcache cannot make again"),
         (make(MethodType(make, 1)), "it holds a method that its object does not have as `make`"),
         (eval("lambda: 1", {"__name__": "no.such.module"}), "cannot be found again"),
     ],

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from jcache.errors import NotStorable, Unresolved
 from jcache.formats import pytrees
-from jcache.formats.pytrees.classes import find, name_of, slots_of
+from jcache.formats.pytrees.classes import find, held_by, is_namedtuple, name_of, slots_of
 from jcache.formats.pytrees.grammar import is_text
 from jcache.jax_internals import avals, treedefs
 from jcache.traces import structures
@@ -137,9 +137,9 @@ class Writer:
         kind = type(value)
         if kind is tuple:
             return ["tuple", *map(self._value, value)]
-        if issubclass(kind, tuple) and hasattr(kind, "_fields") and find(name_of(kind)) is kind:
+        if is_namedtuple(kind) and find(name_of(kind)) is kind and not held_by(value, slots_of(kind)):
             return ["fields", self._short(name_of(kind)), *map(self._value, value)]
-        if kind is partial:
+        if kind is partial and not vars(value):
             return ["partial", *map(self._value, (value.func, value.args, value.keywords))]
         if kind is MethodType or (kind is BuiltinFunctionType and not isinstance(value.__self__, ModuleType)):
             return self._method(value)
@@ -179,7 +179,7 @@ class Writer:
             thing = self._function(value)
         elif kind is list:
             thing = self._list(value)
-        elif kind in {dict, OrderedDict}:
+        elif kind is dict or (kind is OrderedDict and not vars(value)):
             pairs = ([self._value(key), self._value(each)] for key, each in value.items())
             thing = ["dict" if kind is dict else "ordered", *pairs]
         elif kind is deque:
