@@ -160,7 +160,7 @@ class Program(NamedTuple):
 
     @property
     def may_be_refused(self) -> bool:
-        """Whether it holds a named tuple or a partial function with an attribute of its own, which is not made again."""
+        """Whether it holds a named tuple or a partial function with an attribute of its own, not made again."""
         return ".more = " in self.text
 
     def rendered(self, is_changed: bool) -> str:
