@@ -4,16 +4,25 @@ import hashlib
 import resource
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from tests.helpers.jax_programs import environment
 
 
 def children_seconds() -> float:
     """CPU seconds of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
+
+
+def user_environment(more: Mapping[str, object] | None = None) -> dict[str, str]:
+    """Return the environment of the tests, but that Python keeps compiled modules, as it does for users."""
+    env = environment(more)
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    return env
 
 
 def command(*words: str | Path) -> Callable[[], object]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.jax_programs import environment
+from tests.benchmarks.measure import user_environment
 
 NETWORK = Path(__file__).parent.parent / "programs" / "network.py"
 ROUNDS = 20
@@ -40,7 +40,7 @@ def cpu_seconds(command: Sequence[str | Path], env: Mapping[str, str]) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def compare(benchmark: Any, ways: Mapping[str, Callable[[], float]], peer: str) -> dict[str, float]:
+def compare_ways(benchmark: Any, ways: Mapping[str, Callable[[], float]], peer: str) -> dict[str, float]:
     """Return for each way of a program the ratio of its CPU time to that of the peer."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
 
@@ -57,21 +57,14 @@ def compare(benchmark: Any, ways: Mapping[str, Callable[[], float]], peer: str) 
     return ratios
 
 
-def without_delay(more: Mapping[str, object] | None = None) -> dict[str, str]:
-    """Return an environment in which Python keeps compiled modules, as users have it."""
-    env = environment(more)
-    env.pop("PYTHONDONTWRITEBYTECODE", None)
-    return env
-
-
 def test_the_command_itself(benchmark: Any, tmp_path: Path) -> None:
     """`jcache run` takes at most 1.3 times as long as a Python that imports Typer, its program apart."""
-    env = without_delay({"JCACHE_DIR": tmp_path / "root"})
+    env = user_environment({"JCACHE_DIR": tmp_path / "root"})
     ways: dict[str, Callable[[], float]] = {
         "typer": lambda: cpu_seconds([sys.executable, "-c", "import typer"], env),
         "run": lambda: cpu_seconds([JCACHE, "run", "--", "true"], env),
     }
-    assert compare(benchmark, ways, "typer")["run"] <= 1.3
+    assert compare_ways(benchmark, ways, "typer")["run"] <= 1.3
 
 
 @pytest.mark.parametrize("program", ["layers", "linen"])
@@ -83,7 +76,7 @@ def test_the_program_itself(benchmark: Any, tmp_path: Path, program: str) -> Non
 
     def started(whose: str, before: Sequence[str | Path], variables: Mapping[str, object]) -> float:
         timed = [sys.executable, "-c", TIMED, str(told), sys.executable, str(NETWORK), whose, program]
-        cpu_seconds([*before, *timed], without_delay(variables))
+        cpu_seconds([*before, *timed], user_environment(variables))
         return float(told.read_text())
 
     own = {
@@ -96,5 +89,5 @@ def test_the_program_itself(benchmark: Any, tmp_path: Path, program: str) -> Non
         "enable": lambda: started("jcache", [], {"JCACHE_DIR": tmp_path / "enable"}),
         "run": lambda: started("run", [JCACHE, "run", "--"], {"JCACHE_DIR": tmp_path / "run"}),
     }
-    ratios = compare(benchmark, ways, "jax")
+    ratios = compare_ways(benchmark, ways, "jax")
     assert ratios["enable"] <= 1.03 and ratios["run"] <= 1.03

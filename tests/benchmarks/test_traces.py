@@ -18,8 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.measure import compare
-from tests.helpers.jax_programs import environment
+from tests.benchmarks.measure import compare, user_environment
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 UNTIL_KNOWN = 5  # processes, after which a call that is not worth it is not looked up any more
@@ -34,9 +33,7 @@ def first_result(script: str, tmp_path: Path, *arguments: str) -> Run:
 
     def run(whose: str) -> Any:
         command = [sys.executable, str(PROGRAMS / script), whose, str(tmp_path / whose), *arguments]
-        env = environment()
-        env.pop("PYTHONDONTWRITEBYTECODE", None)
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=True)
+        done = subprocess.run(command, env=user_environment(), capture_output=True, text=True, timeout=600, check=True)
         return json.loads(done.stdout.splitlines()[-1])
 
     return run

@@ -113,7 +113,7 @@ def unseal(data: bytes, *, limit: int = MAX_CONTENT) -> Envelope:
 
 
 def open_envelope(
-    data: bytes | memoryview, *, limit: int = MAX_CONTENT, is_known: Callable[[EnvelopeHeader], bool] | None = None
+    data: bytes | memoryview, *, limit: int = MAX_CONTENT, is_known: Callable[[], bool] | None = None
 ) -> tuple[EnvelopeHeader, bytes | memoryview]:
     """Do the same as `unseal` without copying: an uncompressed payload is a view of the data.
 
@@ -143,15 +143,13 @@ def check_seal(data: bytes) -> EnvelopeHeader:
     return _sealed(data)[0]
 
 
-def _sealed(
-    data: bytes | memoryview, is_known: Callable[[EnvelopeHeader], bool] | None = None
-) -> tuple[EnvelopeHeader, memoryview]:
+def _sealed(data: bytes | memoryview, is_known: Callable[[], bool] | None = None) -> tuple[EnvelopeHeader, memoryview]:
     """Return the header and the payload as it is stored."""
     header, start, stored_length = _open_header(data)
     if len(data) - start != stored_length:
         raise DamagedEntry(f"An envelope has {len(data) - start} bytes of payload where {stored_length} were written.")
     stored = memoryview(data)[start:]
-    if not (is_known is not None and is_known(header)) and _digest([stored]) != header.payload_sha256:
+    if not (is_known is not None and is_known()) and _digest([stored]) != header.payload_sha256:
         raise DamagedEntry("The payload of an envelope has changed since it was sealed.")
     return header, stored
 

@@ -76,19 +76,17 @@ class GraphLookup:
         own, world = call.store.root, self._worlds.of(call)
         if again:
             world.look_again()
-        why = world.judged.refused
-        for root in () if why else (own, *call.shared, None):
-            if root is None:  # what is kept now comes from the store behind the roots
-                if why is not None or not call.store.fetch(world.entry):
-                    break
-                root = own
+        if world.judged.refused:
+            return world.judged.refused
+        reasons: list[str] = []
+        for root in call.store.sources(world.entry, call.shared, lambda: not reasons):
             on_record = partial(call.store.digest_on_record, world.entry) if root is own else None
             opened = open_softly(root, GRAPHS, world.entry, on_record)
             if isinstance(opened, Finding):
                 self.set_aside(call, opened, root)
-                why = why or f"it was damaged: {opened.evidence.rstrip('.')}"
+                reasons.append(f"it was damaged: {opened.evidence.rstrip('.')}")
             elif opened is not None and not world.may_serve(opened.header):
-                why = why or world.judged.new or "it was not compared in this world"
+                reasons.append(world.judged.new or "it was not compared in this world")
             elif opened is not None:
                 if world.is_uncompared(opened.header):
                     self._told.warn(
@@ -98,8 +96,8 @@ class GraphLookup:
                 if isinstance(found, Found):
                     self._served(call, opened, clock.monotonic() - started, own=root == own, waited=again)
                     return found
-                why = why or found
-        return why
+                reasons.append(found)
+        return reasons[0] if reasons else None
 
     def made_of(self, opened: OpenedEntry, call: KeyedCall, *, last: bool = False) -> Found | str:
         """Return what a graph on the disk is; if it may not be served, set it aside and return why.

@@ -98,13 +98,7 @@ def _witness() -> Any:
 
 
 def _lower(
-    ctx: Any,
-    *operands: Any,
-    trace: str,
-    results: Any,
-    replay: Callable[[], Any] | None,
-    callbacks: Any,
-    program_effects: Any,
+    ctx: Any, *operands: Any, trace: str, results: Any, replay: Any, callbacks: Any, program_effects: Any
 ) -> Any:
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import dialects

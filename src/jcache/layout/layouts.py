@@ -124,7 +124,7 @@ class _JaxLayout:
         return self.name
 
     def directory(self, path: Path, kind: Kind) -> Path:
-        return path if self.plain and kind is Kind.EXECUTABLES else _below(path, kind)
+        return path if self.plain and kind is Kind.EXECUTABLES else below(path, DIRECTORY_NAMES[kind])
 
     def file_name(self, kind: Kind, key: str) -> str:
         return key + ENTRY_SUFFIX
@@ -144,8 +144,9 @@ class _JaxLayout:
 
 
 @lru_cache(256)
-def _below(path: Path, kind: Kind) -> Path:
-    return path / DIRECTORY_NAMES[kind]
+def below(directory: Path, name: str) -> Path:
+    """Return the path of a name in a directory; making one takes longer than finding one that was made."""
+    return directory / name
 
 
 class _JcacheLayout(_JaxLayout):

@@ -1,10 +1,9 @@
 """A root, and the paths of what lies in it."""
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jcache.layout.layouts import JAX, JCACHE, Layout, file_name_of
+from jcache.layout.layouts import JAX, JCACHE, Layout, below, file_name_of
 from jcache.layout.names import PINS_NAME, STATE_NAME, Kind
 
 
@@ -79,72 +78,67 @@ class Root(_RootFields):
     @property
     def state(self) -> Path:
         """Directory of jcache itself; deleting it loses history and digests, never an entry."""
-        return self.state_path or _below(self.path, STATE_NAME)
+        return self.state_path or below(self.path, STATE_NAME)
 
     @property
     def ledger(self) -> Path:
-        return _below(self.state, "ledger.sqlite3")
+        return below(self.state, "ledger.sqlite3")
 
     @property
     def settings(self) -> Path:
         """The path of the settings that are stored with the root."""
-        return _below(self.state, "jcache.toml")
+        return below(self.state, "jcache.toml")
 
     @property
     def runs(self) -> Path:
-        return _below(self.state, "runs")
+        return below(self.state, "runs")
 
     @property
     def records(self) -> Path:
         """What keys of recorded runs were made of, and the secret of the digests; see `jcache.store.run_records`."""
-        return _below(self.state, "records")
+        return below(self.state, "records")
 
     @property
     def modules(self) -> Path:
         """Lowered modules of executables that were missed, each by its hash; see `jcache.store.run_records`."""
-        return _below(self.state, "modules")
+        return below(self.state, "modules")
 
     @property
     def building(self) -> Path:
         """Lock files of those who are building something, see `jcache.store.build_lock`."""
-        return _below(self.state, "building")
+        return below(self.state, "building")
 
     @property
     def handed(self) -> Path:
         """Payloads of graphs that other code reads as files, each by its key, see `jcache.graphs.file_codec`."""
-        return _below(self.state, "handed")
+        return below(self.state, "handed")
 
     @property
     def verdicts(self) -> Path:
         """Hints about calls: faster traced than looked up, or the files that they need; see `jcache.traces.hints`."""
-        return _below(self.state, "verdicts")
+        return below(self.state, "verdicts")
 
     @property
     def worlds(self) -> Path:
         """In which worlds traces and graphs were compared; see `jcache.runtime.worlds`."""
-        return _below(self.state, "worlds")
+        return below(self.state, "worlds")
 
     @property
     def pins(self) -> Path:
         """Empty files that say what is pinned, see `jcache.store.pins`; they go where the entries go."""
-        return self.path / STATE_NAME / PINS_NAME
+        return below(below(self.path, STATE_NAME), PINS_NAME)
 
     @property
     def unbounded_mark(self) -> Path:
         """Says that the executables' lock file is only jcache's: no JAX has put entries there under a bound."""
-        return _below(self.state, "unbounded")
+        return below(self.state, "unbounded")
 
     @property
     def moved_mark(self) -> Path:
         """Written when jcache had to move access times, see `jcache.store.access_times`."""
-        return _below(self.state, "moved")
+        return below(self.state, "moved")
 
     @property
     def quarantine(self) -> Path:
         """Directory of damaged entries."""
-        return _below(self.state, "quarantine")
-
-
-@lru_cache(256)
-def _below(directory: Path, name: str) -> Path:
-    return directory / name
+        return below(self.state, "quarantine")

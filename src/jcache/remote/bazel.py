@@ -10,16 +10,14 @@ bazel-remote answers a GET below ``/ac/`` with 404 if the bytes have been evicte
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote
 
-from jcache.errors import DamagedEntry, InvalidValue
+from jcache.errors import DamagedEntry
 from jcache.formats.protobuf import BYTES, Message
-from jcache.remote.address import Address
-from jcache.remote.failures import failed
-from jcache.remote.transport import Fetched, Head, Listed, Pace, Timeouts
-from jcache.remote.web_client import WebClient
+from jcache.remote.entries import metadata_of, metadata_text
+from jcache.remote.http import WebStore
+from jcache.remote.transport import Fetched, Head, Pace
 
 _OUTPUT_FILES: Final = 2  # of ActionResult
 _STDOUT_RAW: Final = 5
@@ -29,7 +27,7 @@ _HASH: Final = 1  # of Digest
 _SIZE: Final = 2
 
 
-class BazelCache:
+class BazelCache(WebStore):
     """A bazel-remote server. It cannot list; metadata are in the record of an object.
 
     Args:
@@ -38,18 +36,11 @@ class BazelCache:
     """
 
     keeps_metadata = True
-    can_list = False
-
-    def __init__(self, address: Address, timeouts: Timeouts) -> None:
-        self._address = address
-        self._client = WebClient(address, timeouts)
-
-    def _path(self, store: str, digest: str) -> str:
-        return "/" + quote("/".join(filter(None, (self._address.path, store, digest))))
+    speaks = "bazel-remote"
 
     def _record(self, name: str) -> tuple[str, int, dict[str, str]] | None:
         """Return digest and size of an object's bytes, and its metadata; None if there is no such object."""
-        reply = self._client.request("GET", self._path("ac", _sha256(name.encode())))
+        reply = self._client.request("GET", self._path(f"ac/{_sha256(name.encode())}"))
         return None if reply is None else _parse(reply.data)
 
     def get(self, name: str, pace: Pace | None = None) -> Fetched | None:
@@ -58,7 +49,7 @@ class BazelCache:
             return None
         digest, _, metadata = record
         paced: Pace | None = None if pace is None else lambda size, _: pace(size, metadata)
-        reply = self._client.request("GET", self._path("cas", digest), paced)
+        reply = self._client.request("GET", self._path(f"cas/{digest}"), paced)
         return None if reply is None else Fetched(reply.data, metadata)
 
     def head(self, name: str) -> Head | None:
@@ -69,23 +60,9 @@ class BazelCache:
         if not replace and self._record(name) is not None:
             return False
         digest = _sha256(data)
-        self._client.put(self._path("cas", digest), data, {})
-        self._client.put(self._path("ac", _sha256(name.encode())), _action_result(digest, len(data), metadata), {})
+        self._client.put(self._path(f"cas/{digest}"), data, {})
+        self._client.put(self._path(f"ac/{_sha256(name.encode())}"), _action_result(digest, len(data), metadata), {})
         return True
-
-    def objects(self, prefix: str) -> Iterator[list[Listed]]:
-        del prefix
-        raise self._cannot()
-
-    def delete(self, names: Iterable[str]) -> None:
-        if any(True for _ in names):
-            raise self._cannot()
-
-    def _cannot(self) -> Exception:
-        return failed(self._address, "list or remove from", "bazel-remote cannot do that", InvalidValue)
-
-    def close(self) -> None:
-        self._client.close()
 
 
 def _sha256(data: bytes) -> str:
@@ -94,7 +71,7 @@ def _sha256(data: bytes) -> str:
 
 def _action_result(digest: str, size: int, metadata: Mapping[str, str]) -> bytes:
     """Return the record of an object."""
-    told = "".join(f"{name} {value}\n" for name, value in metadata.items())
+    told = metadata_text(metadata)
     of_bytes = _field(_HASH, digest.encode()) + _varint(_SIZE << 3) + _varint(size)
     file = _field(_PATH, b"entry") + _field(_DIGEST, of_bytes)
     return _field(_OUTPUT_FILES, file) + (_field(_STDOUT_RAW, told.encode()) if told else b"")
@@ -111,8 +88,7 @@ def _parse(data: bytes) -> tuple[str, int, dict[str, str]] | None:
         return None
     if of_bytes is None or digest is None or len(digest) != 64 or digest.strip("0123456789abcdef"):
         return None
-    metadata = {name: value for name, _, value in (line.partition(" ") for line in told.splitlines())}
-    return digest, of_bytes.varint(_SIZE) or 0, metadata
+    return digest, of_bytes.varint(_SIZE) or 0, metadata_of(told)
 
 
 def _field(number: int, data: bytes) -> bytes:

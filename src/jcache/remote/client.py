@@ -16,7 +16,16 @@ from jcache.formats.digest import digest as digest_of
 from jcache.layout import Kind
 from jcache.remote import names
 from jcache.remote.address import BAZEL, OBJECT_STORES, Address, parse_address
-from jcache.remote.entries import DIGEST, SECONDS, FoundEntry, RemoteEntry, UnverifiedEntry, claims_of
+from jcache.remote.entries import (
+    DIGEST,
+    SECONDS,
+    FoundEntry,
+    RemoteEntry,
+    UnverifiedEntry,
+    claims_of,
+    metadata_of,
+    metadata_text,
+)
 from jcache.remote.transport import Fetched, Head, Listed, Pace, Timeouts, Transport
 
 _MAX_DIGEST_BYTES: Final = 1024
@@ -169,8 +178,7 @@ class Remote:
         found = self.transport.get(names.digest_name(name))
         if found is None:
             return None
-        lines = found.data[:_MAX_DIGEST_BYTES].decode(errors="replace").splitlines()
-        return {part: value for part, _, value in (line.partition(" ") for line in lines)}
+        return metadata_of(found.data[:_MAX_DIGEST_BYTES].decode(errors="replace"))
 
     def _put_beside(self, name: str, data: bytes, metadata: dict[str, str], *, replace: bool) -> bool:
         """Store the digest, then the entry.
@@ -178,7 +186,7 @@ class Remote:
         Two who store different bytes at once may leave the digest of one with the bytes of the other: nobody is served
         those, and the loser, who finds them, overwrites both.
         """
-        text = "".join(f"{part} {value}\n" for part, value in metadata.items()).encode()
+        text = metadata_text(metadata).encode()
         beside = names.digest_name(name)
         if not self.transport.put(beside, text, {}, replace=replace):
             there = self._beside(name) or {}

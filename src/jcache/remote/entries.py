@@ -51,6 +51,16 @@ class UnverifiedEntry(NamedTuple):
     seconds: float | None
 
 
+def metadata_text(metadata: Mapping[str, str]) -> str:
+    """Return metadata as lines, for a store that keeps them in the bytes of an object."""
+    return "".join(f"{name} {value}\n" for name, value in metadata.items())
+
+
+def metadata_of(text: str) -> dict[str, str]:
+    """Return the metadata of the lines of a text."""
+    return {name: value for name, _, value in (line.partition(" ") for line in text.splitlines())}
+
+
 def claims_of(metadata: Mapping[str, str]) -> tuple[str | None, float | None]:
     """Return the digest and the seconds that metadata have, None where they have none."""
     claimed, seconds = metadata.get(DIGEST, ""), metadata.get(SECONDS, "")

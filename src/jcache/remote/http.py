@@ -22,6 +22,7 @@ class WebStore:
 
     keeps_metadata = False
     can_list = False
+    speaks = "plain HTTP"
 
     def __init__(self, address: Address, timeouts: Timeouts) -> None:
         self._address = address
@@ -54,7 +55,7 @@ class WebStore:
             raise self._cannot()
 
     def _cannot(self) -> Exception:
-        return failed(self._address, "list or remove from", "plain HTTP cannot do that", InvalidValue)
+        return failed(self._address, "list or remove from", f"{self.speaks} cannot do that", InvalidValue)
 
     def close(self) -> None:
         self._client.close()

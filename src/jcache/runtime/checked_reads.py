@@ -189,7 +189,8 @@ def _accept(listener: socket.socket, reads: CheckedReads, has_ended: threading.E
         except OSError:  # too many open files, unless the command has ended
             has_ended.wait(_RETRY_S)
             continue
-        threading.Thread(target=_answer, args=(connection, reads), daemon=True).start()
+        with suppress(RuntimeError):  # no more threads: the connection is closed, and the entry not served
+            threading.Thread(target=_answer, args=(connection, reads), daemon=True).start()
 
 
 def _answer(connection: socket.socket, reads: CheckedReads) -> None:

@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -189,6 +189,19 @@ class SealedStore:
         if outcome is Outcome.STORED and (remote := self._remote()) is not None:
             remote.offer(self.kind, key, data, seconds)
         return outcome
+
+    def sources(self, key: str, shared: Iterable[Root], is_wanted: Callable[[], bool]) -> Iterator[Root]:
+        """Yield the root, the read-only ones, and the root again if it has then got the entry from the store behind.
+
+        Args:
+            key: key of the entry.
+            shared: the read-only roots.
+            is_wanted: returns whether to ask that store, once all roots were looked in.
+        """
+        yield self.root
+        yield from shared
+        if is_wanted() and self.fetch(key):
+            yield self.root
 
     def fetch(self, key: str) -> bool:
         """Keep the entry of a key that the store behind the root has; return whether the root has one now."""

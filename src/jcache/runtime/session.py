@@ -87,7 +87,7 @@ class Session:
 
     def max_bytes(self) -> int | None:
         """Return the bound of the executables' total size, which the program may change; None for no bound."""
-        return None if bound() == -1 else bound()
+        return value if (value := bound()) != -1 else None
 
     def follow_bound(self) -> None:
         """Update the bound in `enabled`."""

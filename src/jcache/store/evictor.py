@@ -51,11 +51,6 @@ class Evictor:
         self._occupancy: dict[Kind, Occupancy] = {}
         self._pins: set[tuple[Kind, str]] | None = None
 
-    @property
-    def needs_recency(self) -> bool:
-        """Whether an entry gets a sidecar."""
-        return self._rules.always_recency or self.max_bytes is not None
-
     def close(self) -> None:
         self._quick_ledger.close()
 

@@ -58,7 +58,7 @@ def open_sealed(
     known = verified_files.recall(path, file.status)
     whole = memoryview(file.data)
 
-    def is_known(_header: EnvelopeHeader) -> bool:
+    def is_known() -> bool:
         if known is not None or on_record is None or len(whole) < MAPPED_FROM:
             return known is not None
         expected = on_record()

@@ -96,7 +96,7 @@ class Store:
     @property
     def writes_recency(self) -> bool:
         """Whether an entry gets a sidecar."""
-        return self._evictor.needs_recency
+        return self._rules.always_recency or self.max_bytes is not None
 
     @property
     def max_bytes(self) -> int | None:

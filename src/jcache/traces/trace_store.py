@@ -45,23 +45,19 @@ class Shelf:
 
     def look(self, wanted: Asked, judged: Judgement) -> Kept | str | None:
         """The trace of a call to serve or to compare with, else why there is none; None where there is none."""
-        why = None
+        reasons: list[str] = []
         key = wanted.key if judged.compared is None else judged.compared.text
-        for root in (self.store.root, *self.shared, None):
-            if root is None:  # what is kept now comes from the store behind the roots
-                if why is not None or not self.store.fetch(key):
-                    break
-                root = self.store.root
+        for root in self.store.sources(key, self.shared, lambda: not reasons):
             found = self._found(root, wanted, key)
             if isinstance(found, Kept):
                 return found
             if found is not None:
                 evidence = found.evidence.rstrip(".")
                 stale = found.damage is Damage.STALE
-                why = why or (f"{evidence[0].lower()}{evidence[1:]}" if stale else f"it is damaged: {evidence}")
+                reasons.append(f"{evidence[0].lower()}{evidence[1:]}" if stale else f"it is damaged: {evidence}")
                 if root == self.store.root:
                     self.store.quarantine_softly(found)
-        return why
+        return reasons[0] if reasons else None
 
     def _found(self, root: Root, wanted: Asked, key: str) -> Kept | Finding | None:
         found = open_softly(root, TRACES, key)

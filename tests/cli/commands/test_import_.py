@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from jcache.cli.commands.import_ import signers_file
+from jcache.errors import InvalidValue
 from jcache.formats.envelope import Codec
 from jcache.formats.executable import pack_executable
 from jcache.layout import Kind
@@ -317,6 +319,14 @@ def test_a_signature_without_openssh(jcache: Jcache, tmp_path: Path, target: Pat
         result = jcache("import", SIGNED / "archive.tar.zst", "--root", target, *options, env={"PATH": str(tmp_path)})
         assert result.code == 1 and len(result.err.splitlines()) == 1 and "install OpenSSH" in result.err
         assert not target.exists()
+
+
+def test_the_file_of_signers() -> None:
+    """Its path is expanded; it must be named where a signature is required."""
+    assert signers_file(None, required=False) is None and "~" not in str(signers_file("~/x", required=True))
+    for text, required in ((None, True), ("", True), ("", False)):
+        with pytest.raises(InvalidValue, match="needs a list of signers"):
+            signers_file(text, required=required)
 
 
 @needs_openssh

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jcache.cli.commands.remote_common import filters_of, named, path_of
+from jcache.cli.commands.remote_common import filters_of, named
 from jcache.errors import InvalidValue
 
 
@@ -16,6 +16,5 @@ def test_urls_and_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_options() -> None:
-    """Filters and ages add up; paths are expanded."""
+    """Filters and ages add up."""
     assert [one.field.name for one in filters_of(["size>1"], "7d")] == ["size", "used"]
-    assert path_of(None) is None and "~" not in str(path_of("~/x"))

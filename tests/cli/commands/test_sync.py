@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from jcache.layout import Kind
 from jcache.remote.client import open_remote
 from tests.helpers.command_line import Jcache
@@ -28,3 +30,15 @@ def test_two_hosts(jcache: Jcache, tmp_path: Path) -> None:
 def test_it_takes_no_keys(jcache: Jcache, tmp_path: Path) -> None:
     """A second word is a usage error."""
     assert jcache("sync", f"file://{tmp_path}/store", key(1), "--root", tmp_path / "root").code == 2
+
+
+@pytest.mark.parametrize("options", [["--require-signature"], ["--allowed-signers", ""]])
+@pytest.mark.parametrize("command", ["sync", "pull"])
+def test_signers_must_be_named_before_anything_is_done(
+    command: str, options: list[str], jcache: Jcache, tmp_path: Path
+) -> None:
+    """Nothing is pushed or pulled."""
+    root, url = populated(tmp_path / "one", count=2), f"file://{tmp_path}/store"
+    result = jcache(command, url, "--root", root.path, *options)
+    assert (result.code, result.out) == (2, "") and "needs a list of signers" in result.err
+    assert not (tmp_path / "store").exists()

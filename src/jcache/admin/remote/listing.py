@@ -22,6 +22,20 @@ _KINDS: Final = sorted(Kind, key=KIND_CODES.__getitem__)
 _CPU: Final = "cpu"
 
 
+def facts_of(namespace: str, cpu_name: str | None = None) -> Facts:
+    """Return what is known of an entry of a store.
+
+    Args:
+        namespace: its namespace; empty for traces and graphs.
+        cpu_name: the model of the CPU that it was compiled for, where a manifest tells it.
+    """
+    if not namespace:
+        return Facts()
+    jaxlib, platform, device = parts_of(namespace)
+    model = cpu_name if platform == _CPU else device
+    return Facts(jaxlib=jaxlib, platform=platform, device=" ".join(filter(None, (platform, model))) or None)
+
+
 class RemoteListing(EntrySequence):
     """The entries of a store; the place of each is its row.
 
@@ -101,12 +115,7 @@ class RemoteListing(EntrySequence):
 
     def facts(self, row: int) -> Facts:
         """Return what the namespace of an entry tells."""
-        space = self.namespace(row)
-        if not space:
-            return Facts()
-        jaxlib, platform, device = parts_of(space)
-        model = None if platform == _CPU else device
-        return Facts(jaxlib=jaxlib, platform=platform, device=" ".join(filter(None, (platform, model))) or None)
+        return facts_of(self.namespace(row))
 
     def add_uses(self, remote: Remote) -> int:
         """Take the last uses from the batches of a store; return the number of batches.

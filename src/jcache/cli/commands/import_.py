@@ -34,6 +34,7 @@ from jcache.shipping.forecast.verdict import Hit
 from jcache.shipping.importer.archive_import import (
     ImportPlan,
     Trust,
+    check_signers,
     check_trust,
     execute_plan,
     plan_import,
@@ -86,6 +87,17 @@ ConfigOption = Annotated[
 ]
 
 
+def signers_file(text: str | None, *, required: bool) -> Path | None:
+    """Return the file that ``--allowed-signers`` names; None if the option is not given.
+
+    Raises:
+        InvalidValue: it names none, and the option or ``--require-signature`` is given.
+    """
+    file = Path(os.path.expanduser(text)) if text else None
+    check_signers(required=required or text is not None, allowed_signers=file)
+    return file
+
+
 def import_(
     archive: ArchiveArgument,
     root: RootOption = None,
@@ -123,10 +135,8 @@ def import_(
         xla=xla,
         config=config,
         require_signature=require_signature,
-        allowed_signers=None if allowed_signers is None else Path(os.path.expanduser(allowed_signers)),
+        allowed_signers=signers_file(allowed_signers, required=require_signature),
     )
-    if allowed_signers == "" or (require_signature and allowed_signers is None):
-        raise InvalidValue("--require-signature needs a list of signers: name a file with --allowed-signers.")
     report, code = _import(archive, root, options)
     if json:
         output.as_json(report.as_json())

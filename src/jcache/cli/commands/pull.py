@@ -11,6 +11,7 @@ from jcache.cli.commands.import_ import (
     LoadOption,
     RecompileOption,
     RequireSignatureOption,
+    signers_file,
     take_archive,
 )
 from jcache.cli.commands.import_common import (
@@ -29,14 +30,13 @@ from jcache.cli.commands.remote_common import (
     WordsArgument,
     filters_of,
     named,
-    path_of,
     telling_progress,
 )
 from jcache.cli.options import DryRunOption, JsonOption, KindsOption, QuietOption, RootOption, VerboseOption, kinds_of
 from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import ImportReport
 from jcache.cli.stores import store_of
-from jcache.errors import BadArchive, InvalidValue
+from jcache.errors import BadArchive
 from jcache.remote.client import Remote, open_remote
 from jcache.shipping.archive import ArchiveReader, open_archive
 from jcache.shipping.forecast.verdict import Hit
@@ -84,10 +84,8 @@ def pull(
         check_load=check_load,
         recompile=recompile,
         require_signature=require_signature,
-        allowed_signers=path_of(allowed_signers),
+        allowed_signers=signers_file(allowed_signers, required=require_signature),
     )
-    if allowed_signers == "" or (require_signature and allowed_signers is None):
-        raise InvalidValue("--require-signature needs a list of signers: name a file with --allowed-signers.")
     with open_remote(url) as remote:
         if len(keys) == 1 and has_generation(remote, keys[0]):
             report, code = _pull_generation(remote, keys[0], target_of(root, options), is_named=root is not None)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -72,11 +71,6 @@ def request_of(
 ) -> ExportRequest:
     """Return the selection of entries of a root."""
     return ExportRequest(selection=Selection(kinds=kinds_of(kind), filters=filters), keys=tuple(keys), run=run)
-
-
-def path_of(text: str | None) -> Path | None:
-    """Return the path that an option names."""
-    return None if text is None else Path(os.path.expanduser(text))
 
 
 @contextmanager

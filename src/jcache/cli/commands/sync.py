@@ -3,7 +3,7 @@
 import os
 
 from jcache.cli import output
-from jcache.cli.commands.import_ import AllowedSignersOption, RequireSignatureOption
+from jcache.cli.commands.import_ import AllowedSignersOption, RequireSignatureOption, signers_file
 from jcache.cli.commands.import_common import ImportOptions, SkipOption
 from jcache.cli.commands.ls import FilterOption
 from jcache.cli.commands.pull import pull_entries, pull_request, target_of
@@ -14,7 +14,6 @@ from jcache.cli.commands.remote_common import (
     UsedSinceOption,
     filters_of,
     named,
-    path_of,
     request_of,
 )
 from jcache.cli.options import DryRunOption, JsonOption, KindsOption, QuietOption, RootOption, VerboseOption
@@ -48,7 +47,7 @@ def sync(
         dry_run=dry_run,
         skip_incompatible=skip_incompatible,
         require_signature=require_signature,
-        allowed_signers=path_of(allowed_signers),
+        allowed_signers=signers_file(allowed_signers, required=require_signature),
     )
     pushed, first = None, 0
     with open_remote(store_name) as remote:

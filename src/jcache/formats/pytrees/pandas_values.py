@@ -51,8 +51,13 @@ def writable(array: Any) -> Any:
     return view
 
 
+def plain_values(held: Any) -> dict[str, object]:
+    """Return the values of a column or an index as a plain value; raise as `plain_array`."""
+    return plain_array(held.to_numpy() if is_of_numpy(held.dtype) else held.array)
+
+
 def plain_array(array: Any) -> dict[str, object]:
-    """Return the values of a column or an index as a plain value.
+    """Return an array of numpy or pandas as a plain value.
 
     Raises:
         Unsupported: they cannot be stored.
@@ -172,7 +177,7 @@ def plain_index(index: Any) -> Any:
         return {"levels": levels, "codes": codes, "names": list(index.names), "sortorder": index.sortorder}
     freq = getattr(index, "freq", None) if type(index) is not pd.PeriodIndex else None
     return {
-        "values": plain_array(index.array if not is_of_numpy(index.dtype) else index.to_numpy()), "name": index.name,
+        "values": plain_values(index), "name": index.name,
         "freq": None if freq is None else freq.freqstr,
     }  # fmt: skip
 

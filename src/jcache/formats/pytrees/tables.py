@@ -16,8 +16,8 @@ from jcache.formats.pytrees.pandas_values import (
     index_of,
     is_of_numpy,
     is_same_index,
-    plain_array,
     plain_index,
+    plain_values,
     writable,
 )
 
@@ -35,7 +35,7 @@ def _pandas() -> Any:
 
 def _plain_series(series: Any) -> object:
     return {
-        "values": plain_array(series.array if not is_of_numpy(series.dtype) else series.to_numpy()),
+        "values": plain_values(series),
         "index": plain_index(series.index), "name": series.name, **_more(series),
     }  # fmt: skip
 
@@ -62,9 +62,7 @@ def _plain_frame(frame: Any) -> object:
     dtypes = list(frame.dtypes)
     if dtypes and is_of_numpy(dtypes[0]) and not dtypes[0].hasobject and all(each == dtypes[0] for each in dtypes):
         return {**state, "block": writable(frame.to_numpy(dtype=dtypes[0]))}
-    columns = [frame.iloc[:, number] for number in range(len(dtypes))]
-    return {**state, "arrays": [plain_array(each.array if not is_of_numpy(each.dtype) else each.to_numpy())
-                                for each in columns]}  # fmt: skip
+    return {**state, "arrays": [plain_values(frame.iloc[:, number]) for number in range(len(dtypes))]}
 
 
 def _frame(_cls: Any, state: Any) -> Any:

@@ -30,6 +30,7 @@ from jcache.runtime.worlds.world import World
 from jcache.store import files
 from jcache.store.directories import opened
 from jcache.store.lineage import version_of
+from jcache.store.verified_files import Identity, identity_of
 
 _REFUSED: Final = -1
 _LARGEST: Final = 1 << 20  # bytes of a file of lines
@@ -205,8 +206,7 @@ def _lines_of(root: Root, name: str, has: str = "") -> Iterator[Compared]:
 def _text_of(path: str) -> str:
     """Return what is in a file of lines; one that has not changed is not read again, as each line makes it longer."""
     try:
-        status = os.stat(path)
-        now = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        now = identity_of(os.stat(path))
         known = _texts.get(path)
         if known is None or known[0] != now:
             with open(path, "rb") as file:
@@ -219,7 +219,7 @@ def _text_of(path: str) -> str:
     return known[1]
 
 
-_texts: Final[dict[str, tuple[tuple[int, ...], str]]] = {}
+_texts: Final[dict[str, tuple[Identity, str]]] = {}
 
 
 def _latest(lines: Iterable[Compared]) -> list[Compared]:

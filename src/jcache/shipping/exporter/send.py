@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -37,13 +37,8 @@ def send_file(writer: ArchiveWriter, name: str, source: SourceFile, buffer: byte
         Whether the archive has the bytes of the digest; otherwise the trailer must list the entry as omitted.
     """
     size = source.state.stamp.bytes
-    try:
-        descriptor = open_to_look(source.path)
-    except OSError:
-        return False
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+    with _opened(source) as descriptor:
+        if descriptor is None:
             return False
         if size <= len(buffer):
             whole = memoryview(buffer)[:size]
@@ -54,6 +49,19 @@ def send_file(writer: ArchiveWriter, name: str, source: SourceFile, buffer: byte
             )
         with FileIO(descriptor, closefd=False) as file:
             return _send_large(writer, name, size, source.digest, file)
+
+
+@contextmanager
+def _opened(source: SourceFile) -> Iterator[int | None]:
+    """Open a file to look; yield None where it cannot be, or is no regular file of the surveyed size."""
+    try:
+        descriptor = open_to_look(source.path)
+    except OSError:
+        yield None
+        return
+    try:
+        status = os.fstat(descriptor)
+        yield descriptor if stat.S_ISREG(status.st_mode) and status.st_size == source.state.stamp.bytes else None
     finally:
         os.close(descriptor)
 
@@ -102,23 +110,12 @@ def _read_pieces(file: FileIO, hasher: Hasher) -> Iterator[bytes]:
 
 def read_whole(source: SourceFile) -> bytes | None:
     """Return a file's bytes; None unless they have the digest of its survey."""
-    size = source.state.stamp.bytes
     try:
-        descriptor = open_to_look(source.path)
+        with _opened(source) as descriptor:
+            if descriptor is None:
+                return None
+            with FileIO(descriptor, closefd=False) as file:
+                data = file.readall()
     except OSError:
         return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
-            return None
-        data = os.read(descriptor, size + 1) if size < _PIECE_BYTES else b"".join(_all_pieces(descriptor))
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return data if len(data) == size and digest(data) == source.digest else None
-
-
-def _all_pieces(descriptor: int) -> Iterator[bytes]:
-    while piece := os.read(descriptor, _PIECE_BYTES):
-        yield piece
+    return data if len(data) == source.state.stamp.bytes and digest(data) == source.digest else None

@@ -84,6 +84,12 @@ class ImportPlan:
         return sum(entry.bytes for entry in self.written)
 
 
+def check_signers(*, required: bool, allowed_signers: Path | None) -> None:
+    """Raise InvalidValue if a signature is required and nobody is named who may sign."""
+    if required and allowed_signers is None:
+        raise InvalidValue("--require-signature needs a list of signers: name a file with --allowed-signers.")
+
+
 def check_trust(manifest: bytes, signature: bytes | None, *, required: bool, allowed_signers: Path | None) -> Trust:
     """Check an archive's signature; return its signer. Allowed signers imply that a signature is required.
 
@@ -98,8 +104,7 @@ def check_trust(manifest: bytes, signature: bytes | None, *, required: bool, all
         InvalidValue: the file of allowed signers cannot be read, or is missing.
         JcacheError: ssh-keygen, which checks signatures, is missing or too old.
     """
-    if required and allowed_signers is None:
-        raise InvalidValue("--require-signature needs a list of signers: name a file with --allowed-signers.")
+    check_signers(required=required, allowed_signers=allowed_signers)
     if signature is None:
         if required or allowed_signers is not None:
             raise Untrusted("The archive is not signed, so nothing was imported: export it with --sign.")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from jcache.errors import BadArchive, InvalidValue, Untrusted
+from jcache.errors import BadArchive, Untrusted
 from jcache.formats.digest import digest
 from jcache.layout import Kind
 from jcache.remote.client import Remote
@@ -23,7 +23,7 @@ from jcache.remote.names import MANIFEST_SUFFIX, MANIFESTS, SIGNATURE_SUFFIX, na
 from jcache.remote.transfer import in_parallel
 from jcache.shipping.archive.manifest import Item, Maker, Manifest
 from jcache.shipping.archive.manifest_codec import decode, encode
-from jcache.shipping.importer.archive_import import check_trust
+from jcache.shipping.importer.archive_import import check_signers, check_trust
 
 _CPU = "cpu"
 
@@ -111,8 +111,7 @@ def read_manifests(remote: Remote, rule: SignatureRule | None = None) -> Manifes
         JcacheError: ssh-keygen, which checks signatures, is missing or too old.
     """
     rule = rule or SignatureRule()
-    if rule.required and rule.allowed_signers is None:
-        raise InvalidValue("--require-signature needs a list of signers: name a file with --allowed-signers.")
+    check_signers(required=rule.required, allowed_signers=rule.allowed_signers)
     objects = [one for batch in remote.transport.objects(MANIFESTS) for one in batch]
     names = [one.name for one in sorted(objects, key=lambda one: (one.written_ns, one.name))]
     wanted = [name for name in names if name.endswith(MANIFEST_SUFFIX)]

@@ -19,8 +19,8 @@ from jcache.remote.transfer import in_parallel
 from jcache.shipping.archive import ArchiveMember
 from jcache.shipping.archive.manifest import Item
 from jcache.shipping.importer.archive_import import ImportPlan
-from jcache.shipping.importer.outcome import WRITTEN, ImportResult, RefusedMember
-from jcache.shipping.sync.survey import Available, EntryId
+from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportResult, RefusedMember
+from jcache.shipping.sync.survey import Available
 from jcache.verify.faults import fault_of
 
 

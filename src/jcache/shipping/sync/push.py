@@ -17,7 +17,6 @@ from typing import Final
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, JcacheError
 from jcache.findings import Finding
-from jcache.layout import Kind
 from jcache.remote.client import Remote
 from jcache.remote.transfer import in_parallel
 from jcache.shipping.archive.manifest import Item
@@ -25,6 +24,7 @@ from jcache.shipping.exporter.export import PreparedExport, prepare_export
 from jcache.shipping.exporter.selection import ExportRequest, choose_entries
 from jcache.shipping.exporter.send import find_damage, read_whole
 from jcache.shipping.exporter.survey import Progress, SourceFile
+from jcache.shipping.importer.outcome import EntryId
 from jcache.shipping.sync.manifests import namespace_of_item, read_manifests, write_manifest
 from jcache.store.store import Store
 from jcache.text import command
@@ -32,8 +32,6 @@ from jcache.text import command
 _AT_ONCE: Final = (
     4096  # entries of a manifest: a push that is killed leaves so many without one, which pull all the same
 )
-
-EntryId = tuple[Kind, str]
 
 
 class PushOutcome(StrEnum):

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from jcache import __version__, clock
 from jcache.admin.fields import Facts
 from jcache.admin.filters import Filter
+from jcache.admin.remote.listing import facts_of
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, UnknownKey
 from jcache.layout import Kind, Root
@@ -23,10 +24,10 @@ from jcache.remote.entries import RemoteEntry
 from jcache.remote.names import parts_of
 from jcache.remote.transfer import in_parallel
 from jcache.shipping.archive.manifest import MAX_ENTRIES, Host, Item, Maker, Manifest, WorldLine
+from jcache.shipping.importer.outcome import EntryId
 from jcache.shipping.sync.manifests import Manifests, SignatureRule, read_manifests
 from jcache.store.lookup import KeyFinder
 
-EntryId = tuple[Kind, str]
 _CPU: Final = "cpu"
 
 
@@ -196,9 +197,7 @@ class _Merge:
 
 def entry_of(one: RemoteEntry, item: Item | None, maker: Maker | None) -> tuple[Entry, Facts]:
     """Return an entry of a store as filters compare it, and the facts that are known of it."""
-    jaxlib, platform, device = parts_of(one.namespace) if one.namespace else (None, None, None)
-    model = device if maker is None or maker.cpu_name is None or platform != _CPU else maker.cpu_name
-    facts = Facts(jaxlib=jaxlib, platform=platform, device=" ".join(filter(None, (platform, model))) or None)
+    facts = facts_of(one.namespace, None if maker is None else maker.cpu_name)
     recency_ns = one.written_ns if item is None else max(one.written_ns, item.recency_ns)
     seconds = None if item is None else item.seconds
     return Entry(one.kind, one.key, one.bytes, one.written_ns, recency_ns, sidecar=False, seconds=seconds), facts
