@@ -17,18 +17,18 @@ LINES = st.dictionaries(
 
 
 def key_line(key: str, **fields: Any) -> dict[str, Any]:
-    return {"e": "key", "key": key, "computation": "c", "parts": 0, "options": 0} | fields
+    return {"e": "key", "key": key, "computation": "c", "parts": "p", "options": "o"} | fields
 
 
 def test_lines_refer_to_one_another() -> None:
-    """A key's parts are those of their number and its own computation; a value is put together from its pieces."""
+    """A key's parts are those of their identifier and its own computation; a value is put together from its pieces."""
     lines = KeyLines()
     lines.add({"e": "value", "part": "XLA flags", "hash": "f", "value": ["--a", "=1"]})
-    lines.add({"e": "parts", "id": 0, "parts": {"XLA flags": "f"}})
+    lines.add({"e": "parts", "id": "p", "parts": {"XLA flags": "f"}})
     lines.add(key_line("jit_f-1"))
     assert lines.parts_of(lines.by_key["jit_f-1"]) == {"computation": "c", "XLA flags": "f"}
     assert lines.values == {"XLA flags": {"f": "--a=1"}}
-    assert lines.parts_of(key_line("jit_g-1", parts=7)) == lines.parts_of({}) == {}
+    assert lines.parts_of(key_line("jit_g-1", parts="q")) == lines.parts_of({}) == {}
 
 
 def test_a_key_with_a_path_has_the_parts_of_the_other() -> None:

@@ -27,11 +27,11 @@ KEY_LINES: list[dict[str, Any]] = [
         "variables": {"JAX_X": "1"},
         "digests": {"A": "d"},
     },
-    {"e": "options", "id": 0, "values": {"jax_enable_x64": "False"}},
+    {"e": "options", "id": "o", "values": {"jax_enable_x64": "False"}},
     {"e": "value", "part": "XLA flags", "hash": "f", "value": ["--a"]},
     {"e": "value", "part": "XLA flags", "hash": "unused", "value": ["--b"]},
-    {"e": "parts", "id": 0, "parts": {"XLA flags": "f"}},
-    {"e": "key", "key": "jit_step-1", "computation": "c", "parts": 0, "options": 0, **FUNCTION},
+    {"e": "parts", "id": "p", "parts": {"XLA flags": "f"}},
+    {"e": "key", "key": "jit_step-1", "computation": "c", "parts": "p", "options": "o", **FUNCTION},
 ]
 
 
@@ -75,6 +75,7 @@ def test_a_program_with_all_that_is_known() -> None:
     (program,) = process.programs
     assert (program.key, program.name, program.outcome) == ("jit_step-1", "jit_step", "stored")
     assert program.parts == {"computation": "c", "XLA flags": "f"} and program.static == {"n": "3"}
+    assert process.options == ({"jax_enable_x64": "False"},) and program.options == 0
     assert program.arguments == (Argument("x", "f32[3]", True), Argument("y", "f32[]", False, "{'a': 2} ('a',)"))
     seconds = program.trace_seconds, program.lower_seconds, program.compile_seconds, program.retrieve_seconds
     assert seconds == (0.5, 0.25, 4.0, None)

@@ -5,7 +5,9 @@ import random
 import shutil
 import socket
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -42,6 +44,20 @@ def test_what_is_sound_is_sent(native: Root, tmp_path: Path) -> None:
             assert ask(tmp_path, native.directory(Kind.EXECUTABLES), odd) == b"-"
     reads.close()
     assert not reads.damaged
+
+
+def test_a_system_without_more_threads(native: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry is sent all the same, and so is the next."""
+    add(native.directory(Kind.EXECUTABLES), key(1), data=executable())
+    with closing(CheckedReads(native)) as reads, serving(reads, tmp_path):
+        monkeypatch.setattr(threading.Thread, "start", no_thread)
+        for _ in range(2):
+            assert ask(tmp_path, native.directory(Kind.EXECUTABLES), key(1))[:1] == b"+"
+
+
+def no_thread(_thread: threading.Thread) -> None:
+    """Fail as Python does where the system has no more threads."""
+    raise RuntimeError("can't start new thread")
 
 
 def test_what_is_damaged_is_not(native: Root, tmp_path: Path) -> None:

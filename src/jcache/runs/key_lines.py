@@ -21,17 +21,17 @@ class KeyLines:
 
     Attributes:
         process: the line of the process; empty if there is none.
-        options: the values of JAX's options, in the order of their numbers.
+        options: the values of JAX's options, by their identifiers.
         values: readable values of parts, by the name of the part and by their hash.
-        parts: hashes of parts of keys, in the order of their numbers.
+        parts: hashes of parts of keys, by their identifiers.
         by_key: the line of each key.
     """
 
     def __init__(self) -> None:
         self.process: Line = {}
-        self.options: list[dict[str, str]] = []
+        self.options: dict[str, dict[str, str]] = {}
         self.values: dict[str, dict[str, str]] = {}
-        self.parts: list[dict[str, str]] = []
+        self.parts: dict[str, dict[str, str]] = {}
         self.by_key: dict[str, Line] = {}
 
     def add(self, line: Line) -> None:
@@ -39,23 +39,21 @@ class KeyLines:
         event = line["e"]
         if event == "process":
             self.process = line
-        elif event == "options" and line["id"] == len(self.options):
-            self.options.append(line["values"])
+        elif event == "options":
+            self.options[line["id"]] = line["values"]
         elif event == "value":
             of_part = self.values.setdefault(line["part"], {})
             if len(of_part) < _MAX_VALUES:
                 of_part[line["hash"]] = "".join(map(str, line["value"]))
-        elif event == "parts" and line["id"] == len(self.parts):
-            self.parts.append(line["parts"])
+        elif event == "parts":
+            self.parts[line["id"]] = line["parts"]
         elif event == "key" and len(self.by_key) < _MAX_KEYS:
             self.by_key[line["key"]] = line
 
     def parts_of(self, line: Line) -> dict[str, str]:
         """Return the hashes of all parts of the key of a line; none for an empty or malformed line."""
-        number = line.get("parts", -1)
-        if not 0 <= number < len(self.parts):
-            return {}
-        return {COMPUTATION: str(line.get("computation", "")), **self.parts[number]}
+        others = self.parts.get(line.get("parts", ""))
+        return {} if others is None else {COMPUTATION: str(line.get("computation", "")), **others}
 
     def take_over(self, key: str, other: str) -> None:
         """Give a key that depends on a path the parts of the key that does not."""

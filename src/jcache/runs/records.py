@@ -48,7 +48,7 @@ def _process(recording: Recording) -> ProcessRecord:
         devices=_strings(keys.process.get("devices")),
         variables=_strings_by_name(keys.process.get("variables")),
         digests=_strings_by_name(keys.process.get("digests")),
-        options=tuple(_strings_by_name(values) for values in keys.options),
+        options=tuple(map(_strings_by_name, keys.options.values())),
         values=values,
         programs=programs,
     )
@@ -56,7 +56,7 @@ def _process(recording: Recording) -> ProcessRecord:
 
 def _program(program: Program, front_seconds: tuple[float, float], keys: KeyLines, line: Line) -> ProgramRecord:
     is_hit = program.outcome == HIT
-    options = line.get("options")
+    options = list(keys.options)
     return ProgramRecord(
         key=program.key,
         name=program.name,
@@ -68,7 +68,7 @@ def _program(program: Program, front_seconds: tuple[float, float], keys: KeyLine
         arguments=tuple(map(_argument, _items(line.get("arguments")))),
         static=_strings_by_name(line.get("static")),
         constants=_strings(line.get("constants")),
-        options=options if isinstance(options, int) else None,
+        options=options.index(line["options"]) if line.get("options") in options else None,
         trace_seconds=front_seconds[0],
         lower_seconds=front_seconds[1],
         compile_seconds=None if is_hit else program.seconds,

@@ -182,15 +182,17 @@ def serving(reads: CheckedReads, directory: Path) -> Iterator[None]:
 
 
 def _accept(listener: socket.socket, reads: CheckedReads, has_ended: threading.Event) -> None:
-    """Answer each connection in a thread of its own, until the command has ended."""
+    """Answer each connection in a thread of its own, if the system has one more, until the command has ended."""
     while not has_ended.is_set():
         try:
             connection, _ = listener.accept()
         except OSError:  # too many open files, unless the command has ended
             has_ended.wait(_RETRY_S)
             continue
-        with suppress(RuntimeError):  # no more threads: the connection is closed, and the entry not served
+        try:
             threading.Thread(target=_answer, args=(connection, reads), daemon=True).start()
+        except RuntimeError:  # the system has no more threads
+            _answer(connection, reads)
 
 
 def _answer(connection: socket.socket, reads: CheckedReads) -> None:

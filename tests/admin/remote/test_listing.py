@@ -7,7 +7,7 @@ import pytest
 from jcache import clock
 from jcache.admin.fields import Facts
 from jcache.admin.filters import parse_filter, parse_sort
-from jcache.admin.remote.listing import RemoteListing
+from jcache.admin.remote.listing import RemoteListing, facts_of
 from jcache.layout import Kind
 from jcache.remote.client import Remote, open_remote
 from jcache.remote.usage import record_uses
@@ -37,6 +37,21 @@ def filled(tmp_path: Path) -> Remote:
 def row_of(listing: RemoteListing, number: int) -> int:
     (row,) = (row for row in range(len(listing)) if listing.place(row)[2] == key(number))
     return row
+
+
+@pytest.mark.parametrize(
+    ("namespace", "facts"),
+    [
+        ("0.10.2_cpu_cpu", Facts(jaxlib="0.10.2", platform="cpu", device="cpu")),
+        (SPACE, Facts(jaxlib="0.10.2", platform="cuda", device="cuda 9.0")),
+        ("0.10.2_tpu_unknown", Facts(jaxlib="0.10.2", platform="tpu", device="tpu")),
+        ("unknown_unknown_unknown", Facts()),
+        ("", Facts()),
+    ],
+)
+def test_what_a_namespace_tells(namespace: str, facts: Facts) -> None:
+    """A device is the platform with its model, where that is known."""
+    assert facts_of(namespace) == facts
 
 
 def test_columns(listing: RemoteListing) -> None:

@@ -55,7 +55,8 @@ print(json.dumps(lines))
         else:
             keys.append(line)
             assert {("parts", line["parts"]), ("options", line["options"])} <= known
-    assert [line["options"] for line in keys] == [0, 0, 1, 0]
+    first, second, third, last = [line["options"] for line in keys]
+    assert first == second == last != third
     options = [line["values"]["jax_default_matmul_precision"] for line in lines if line["e"] == "options"]
     assert [text.lower() for text in options] == ["none", "float32"]
 
@@ -83,14 +84,31 @@ print(json.dumps([first, key_recorder._variables(b"secret")[1], key_recorder._va
     assert not set(later.values()) & set(other.values()) and none == {}
 
 
+@pytest.mark.parametrize("attempt", range(3))
+def test_threads_that_compute_the_first_keys(tmp_path: Any, attempt: int) -> None:
+    """Each key of each thread has its parts and options, whichever thread is first."""
+    program = """
+import threading
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=step, args=(number,)) for number in range(8)]
+[thread.start() for thread in threads]; [thread.join() for thread in threads]
+print(json.dumps(lines))
+"""
+    lines = recorded(program, tmp_path / str(attempt))
+    known = {(line["e"], line["id"]) for line in lines if "id" in line}
+    keys = [line for line in lines if line["e"] == "key"]
+    assert len(keys) == len({line["key"] for line in keys}) == 8
+    assert {("parts", line["parts"]) for line in keys} | {("options", line["options"]) for line in keys} <= known
+
+
 def test_a_forked_process_begins_anew(tmp_path: Any) -> None:
     """A forked child writes again all that its keys refer to."""
     program = """
 import tempfile
 where = sys.argv[1] + "/child.json"
 os.makedirs(sys.argv[1], exist_ok=True)
-before = recorder._parts_number({"XLA flags": [b"--a"]}, None)
-recorder._pid = os.getpid()
+recorder._told = key_recorder._Told(os.getpid())
+recorder._tell_parts(recorder._told, {"XLA flags": [b"--a"]}, None)
 child = os.fork()  # before JAX has threads
 if child == 0:
     try:

@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 
 from jcache.admin.filters import parse_filter
+from jcache.admin.remote.listing import facts_of
 from jcache.errors import InvalidValue, UnknownKey
 from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.remote.client import Remote, open_remote
+from jcache.remote.entries import RemoteEntry
 from jcache.remote.names import MANIFESTS
 from jcache.shipping.archive.manifest import Maker
 from jcache.shipping.sync import survey
-from jcache.shipping.sync.survey import PullRequest, survey_store
+from jcache.shipping.sync.survey import PullRequest, entry_of, survey_store
 from jcache.store.roots import create_root
 from tests.helpers.entries import key
 from tests.helpers.imports import content, facts, populated
@@ -56,6 +58,16 @@ def test_what_only_the_store_tells(root: Root, remote: Remote) -> None:
         key(100): Maker("cpu", "0.10.2"),
     }
     assert items[key(1)].digest == digest(data) and items[key(100)].digest == ""
+
+
+@pytest.mark.parametrize("namespace", ["0.10.2_cpu_cpu", "0.10.2_cuda_9.0", "unknown_unknown_unknown", ""])
+def test_a_pull_filters_by_the_facts_that_a_listing_shows(namespace: str) -> None:
+    """So a filter takes what `ls --root URL` shows with it; a manifest tells the model of a CPU besides."""
+    kind = Kind.EXECUTABLES if namespace else Kind.TRACES
+    one = RemoteEntry(kind, namespace, key(1), 1, 1)
+    assert entry_of(one, None, None)[1] == facts_of(namespace)
+    device = entry_of(one, None, Maker("cpu", "0.10.2", cpu_name="zen4"))[1].device
+    assert device == ("cpu zen4" if "cpu" in namespace else facts_of(namespace).device)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,20 @@
 """Write lines about each key of JAX's cache: its parts, and the function that it belongs to.
 
     {"e": "process", "host", "rank", "devices", "variables", "digests"}    before the first key of a process
-    {"e": "options", "id", "values"}                    JAX's options, when they have changed
+    {"e": "options", "id", "values"}                    JAX's options, when they have changed; `id` is their hash
     {"e": "value", "part", "hash", "value"}             a readable value of a part, once, cut into texts of `_CHUNK`
     {"e": "parts", "id", "parts"}                       hashes of all parts but the computation, once for equal parts
     {"e": "key", "key", "computation", "parts", "options", "function", "source", "arguments", "static", "constants"}
 
 Each line also has the time and the thread, ``t`` and ``th``. `jcache.runs.log` reads the lines, and
 `jcache.runs.record` has the meaning of the fields. A module that was not in the cache is handed on as well.
+Threads compute keys at the same time, without a lock, which a forked child could inherit locked: an identifier is the
+hash of what it stands for, and what two threads tell twice is the same.
 
 This module needs the standard library and JAX alone, as `jcache.runs.recorder.key_hooks`.
 """
 
-# ruff: noqa: ANN401, PTH - as in the recorder
+# ruff: noqa: ANN401, BLE001, PTH - as in the recorder
 
 import base64
 import hashlib
@@ -58,15 +60,7 @@ class KeyRecorder:
         secret: "Callable[[], bytes]",
     ) -> None:
         self._write_line, self._keep_module, self._secret = write_line, keep_module, secret
-        self._pid = -1
-        self._forget()
-
-    def _forget(self) -> None:
-        """Forget what the log of another process has, as a forked child must."""
-        self._options_context: object = self
-        self._options: list[dict[str, str]] = []
-        self._parts: dict[object, int] = {}
-        self._values: set[tuple[str, str]] = set()
+        self._told = _Told(-1)
 
     def start(self) -> None:
         """Record keys from now on; the hooks are the caller's."""
@@ -79,22 +73,21 @@ class KeyRecorder:
 
     def on_key(self, key: str, parts: "Parts", module: "Any", devices: "Any", backend: "Any") -> None:
         """Write the lines of a key that JAX has computed in this thread."""
-        if os.getpid() != self._pid:
-            self._begin_process(backend)
-        number = self._parts_number(parts.given, devices)
-        line: Line = {"e": "key", "key": key, "computation": parts.computation, "parts": number}
-        line["options"] = self._options_number()
-        function = lowered(module)
-        self._tell(line if function is None else {**line, **function.fields()})
+        told = self._told
+        if told.pid != os.getpid():
+            self._tell_process(backend)
+            told = self._told = _Told(os.getpid())
+        line: Line = {"e": "key", "key": key, "computation": parts.computation}
+        line["parts"] = self._tell_parts(told, parts.given, devices)
+        line["options"] = self._tell_options(told)
+        self._tell({**line, **_function_fields(module)})
 
     def on_miss(self, name: str, data: bytes) -> None:
         """Hand on a module that was not in the cache; its name is its hash."""
         if self._keep_module is not None:
             self._keep_module(name, data)
 
-    def _begin_process(self, backend: "Any") -> None:
-        self._pid = os.getpid()
-        self._forget()
+    def _tell_process(self, backend: "Any") -> None:
         clear, digests = _variables(self._secret())
         self._tell(
             {
@@ -111,39 +104,73 @@ class KeyRecorder:
         line["t"], line["th"] = time(), get_ident()
         self._write_line(line)
 
-    def _parts_number(self, given: "dict[str, list[bytes]]", devices: "Any") -> int:
-        """Return the number of a key's parts without the computation; write their hashes and values if they are new."""
-        others = [(name, tuple(data)) for name, data in given.items() if name != COMPUTATION]
-        number = self._parts.get(tuple(others))
-        if number is None:
-            number = self._parts[tuple(others)] = len(self._parts)
+    def _tell_parts(self, told: "_Told", given: "dict[str, list[bytes]]", devices: "Any") -> str:
+        """Return the identifier of a key's parts without the computation; tell their hashes and values if it is new."""
+        others = tuple([(name, tuple(data)) for name, data in given.items() if name != COMPUTATION])
+        identifier = told.parts.get(others)
+        if identifier is None:
             hashes = {}
             for name, data in others:
                 hashes[name] = hashlib.sha256(b"".join(data)).hexdigest()
-                self._tell_value(name, hashes[name], data, devices)
-            self._tell({"e": "parts", "id": number, "parts": hashes})
-        return number
+                self._tell_value(told, name, hashes[name], data, devices)
+            identifier = _hash(hashes)
+            self._tell({"e": "parts", "id": identifier, "parts": hashes})
+            told.parts[others] = identifier
+        return identifier
 
-    def _tell_value(self, name: str, digest: str, data: "tuple[bytes, ...]", devices: "Any") -> None:
-        if (name, digest) not in self._values:
-            self._values.add((name, digest))
+    def _tell_value(self, told: "_Told", name: str, digest: str, data: "tuple[bytes, ...]", devices: "Any") -> None:
+        if (name, digest) not in told.values:
             text = _value_text(name, data, devices)
             chunks = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]
             self._tell({"e": "value", "part": name, "hash": digest, "value": chunks})
+            told.values.add((name, digest))
 
-    def _options_number(self) -> int:
-        """Return the number of the present values of JAX's options; write the values if they have changed."""
+    def _tell_options(self, told: "_Told") -> str:
+        """Return the identifier of the present values of JAX's options; tell the values if it is new."""
         config: Any = sys.modules["jax._src.config"]
         context = getattr(config, "trace_context", None) or getattr(config, "_trace_context", None)
         present = context() if context is not None else None
-        if present is None or present != self._options_context:
-            self._options_context = present
+        context_before, identifier = told.latest_options
+        if present is None or present != context_before:
             values = _option_values(config)
-            if values not in self._options:
-                self._options.append(values)
-                self._tell({"e": "options", "id": len(self._options) - 1, "values": values})
-            self._options_id = self._options.index(values)
-        return self._options_id
+            identifier = _hash(values)
+            if identifier not in told.options:
+                self._tell({"e": "options", "id": identifier, "values": values})
+                told.options.add(identifier)
+            told.latest_options = present, identifier
+        return identifier
+
+
+class _Told:
+    """What the log of one process has. An item is added after its line has been written.
+
+    Attributes:
+        pid: number of the process.
+        parts: the identifier of parts, by the bytes that JAX has hashed for them.
+        values: the name and hash of each part that has a readable value.
+        options: the identifiers of values of JAX's options.
+        latest_options: the context of the options that were read last, and their identifier.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.parts: dict[object, str] = {}
+        self.values: set[tuple[str, str]] = set()
+        self.options: set[str] = set()
+        self.latest_options: tuple[object, str] = (self, "")
+
+
+def _function_fields(module: "Any") -> "Line":
+    """Return what is known of the function of a module, if anything."""
+    try:
+        function = lowered(module)
+        return {} if function is None else function.fields()
+    except Exception:
+        return {}
+
+
+def _hash(texts: "dict[str, str]") -> str:
+    return hashlib.sha256(repr(sorted(texts.items())).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _value_text(name: str, given: "tuple[bytes, ...]", devices: "Any") -> str:
