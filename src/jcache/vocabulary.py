@@ -16,6 +16,7 @@ class Item(StrEnum):
     BYPASSED = "bypassed"
     DAMAGED = "damaged"
     UNREADABLE = "unreadable"
+    ABSENT = "another process lacks it"
     EVICTED = "evicted"
     MEANWHILE = "compiled meanwhile"
     NOT_STORED = "not stored"
@@ -65,6 +66,11 @@ VOCABULARY: Final = {
     Item.DAMAGED: Words("the entry was damaged, so it was compiled again", "look for more damage: jcache verify{root}"),
     Item.UNREADABLE: Words(
         "the entry could not be read", "see who owns the directory and whether the disk is whole: jcache verify{root}"
+    ),
+    Item.ABSENT: Words(
+        "another process of the program does not have it, so that all compile it",
+        'have each process store what it compiles, `jcache.enable(write="all")`, or give all of them one store: '
+        "jcache push URL, then jcache pull URL on each host",
     ),
     Item.EVICTED: Words(
         "the entry was there in an earlier run, and has been removed since",

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from jcache.explain.baseline import History, misses_of
 from jcache.explain.diagnosis import diagnose
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED
+from jcache.runs.log_messages import ABSENT_IN_ANOTHER
 from jcache.runs.record import Argument, ProcessRecord, ProgramRecord, RunRecord, record_from
 from jcache.vocabulary import VOCABULARY, Item
 from tests.helpers.records import (
@@ -181,6 +182,14 @@ REMOVED = "removed 3h ago by jcache prune"
             {"reason": "the cache could not be read: EIO"},
             KnownEvidence(),
             "the cache could not be read: EIO",
+        ),
+        (Item.ABSENT, {}, {"reason": ABSENT_IN_ANOTHER}, KnownEvidence(), VOCABULARY[Item.ABSENT].reason),
+        (
+            Item.EVICTED,
+            {"outcome": NOT_STORED, "reason": ABSENT_IN_ANOTHER},
+            {},
+            KnownEvidence(),
+            VOCABULARY[Item.EVICTED].reason,
         ),
         *(
             (Item.NOT_STORED, {"outcome": NOT_STORED, "reason": reason}, {}, KnownEvidence(), reason)

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from jcache.runs.log_messages import ABSENT_IN_ANOTHER, PRESENT
 from tests.helpers.reports import collect
 from tests.runs.test_report import START, TOOK, WRITING, counts, damaged, end, event, hit, log, refused, report, stored
+
+ABSENT = {"e": "absent", "t": 1, "th": 1, "key": "f-1"}
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,10 @@ from tests.runs.test_report import START, TOOK, WRITING, counts, damaged, end, e
          "larger than the cache may grow"),
         ([*stored(1, "f-1", 1)[:5], refused(2, "f-1", "full")], "full"),
         ([*stored(1, "f-1", 1)[:2], refused(2, "f-1", "full")], "full"),
+        ([stored(1, "f-1", 1)[0], ABSENT, *stored(1, "f-1", 1)[1:5], refused(2, "f-1", PRESENT)], ABSENT_IN_ANOTHER),
+        ([stored(1, "f-1", 1)[0], ABSENT, *stored(1, "f-1", 1)[1:3], log(2, WRITING, "f", "f-1", present=True)],
+         ABSENT_IN_ANOTHER),
+        ([stored(1, "f-1", 1)[0], ABSENT, *stored(1, "f-1", 1)[1:5], refused(2, "f-1", "full")], "full"),
         (stored(1, "f-1", 1)[:2], "its compilation failed, or JAX gave no reason"),
     ],
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Diagnose a run: for each miss one cause, in the order of `jcache.vocabulary`, and the causes grouped by what changed.
 
-The order is: bypassed, damaged, evicted since, could not be stored, seen for the first time, key changed.
+The order is: bypassed, damaged, absent in another process, evicted since, could not be stored, seen for the first time,
+key changed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from jcache.explain.programs import Programs
 from jcache.explain.result import Bypass, Cause, Diagnosis
 from jcache.explain.trends import trend
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED
+from jcache.runs.log_messages import ABSENT_IN_ANOTHER
 from jcache.runs.record import ProgramRecord, RunRecord
 from jcache.text import quoted, shown
 from jcache.vocabulary import KEEP_PINNED, VOCABULARY, Item, bypass_resolution, not_stored_resolution
@@ -27,7 +29,12 @@ _DAMAGED: Final = "the entry was damaged"
 _UNREADABLE: Final = "the cache could not be read"
 _FOREVER_NS: Final = 1 << 63
 _BY_HAND: Final = ("by jcache rm", "by jcache clear")
-_BY_OTHERS: Final = ("only process 0 writes", "another process of the job", "an entry with this key was there already")
+_BY_OTHERS: Final = (
+    "only process 0 writes",
+    "another process of the job",
+    "an entry with this key was there already",
+    ABSENT_IN_ANOTHER,
+)
 
 
 def diagnose(
@@ -111,6 +118,8 @@ class _Examiner:
             found = Finding(miss, Change(Item.DAMAGED, "", "", ""), detail=reason)
         elif reason.startswith(_UNREADABLE):
             found = Finding(miss, Change(Item.UNREADABLE, "", "", ""), detail=reason)
+        elif reason == ABSENT_IN_ANOTHER:
+            found = Finding(miss, Change(Item.ABSENT, "", "", ""))
         else:
             found = self._known_key(miss) or self._new_key(miss, position)
         if miss.program.key is not None:

@@ -23,6 +23,7 @@ from jcache.jax_internals import cache_keys, callbacks, compile_recipe, effects,
 from jcache.jax_internals.cache_hook import version, versions
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.gc_pause import collector
+from jcache.jax_internals.module_text import text_digest
 from jcache.jax_internals.versions import CALLBACKS_NUMBERED
 from jcache.layout import name_of
 from jcache.patching import Patch
@@ -257,7 +258,7 @@ def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, c
         told.signature = stablehlo.signature(computation)
         told.device_key = stablehlo.device_key(told.signature, backend, devices, compile_options)
         told.artifact = stablehlo.to_artifact(computation)
-        told.text = stablehlo.text_digest(computation)
+        told.text = text_digest(computation)
         with suppress(Exception):  # a record without a recipe can be served
             told.recipe = "" if told.callbacks is not None else compile_recipe.recipe_of(devices, compile_options)
     except Exception as error:  # noqa: BLE001 - the program goes on, whatever fails in JAX here

@@ -24,7 +24,6 @@ _CALLBACK: Final = re.compile(r"xla_(?:ffi_)?(?:partitioned_)?python_(?:cpu|gpu)
 _LOGGING_OPTION: Final = "xla_detailed_logging"
 _PLAIN: Final = "module @jcache { }"
 _MAX_MARKER_POSITION: Final = 64  # a marker's call is among the first operations
-_NAMED: Final = re.compile(r"^module @\S+", re.MULTILINE)
 _MESH: Final = re.compile(r"^\s*sdy\.mesh @(\S+) = (.*)$", re.MULTILINE)
 _SYMBOL: Final = re.compile(r"@([\w.$-]+)")
 _replays: Final[WeakValueDictionary[str, Callable[[], Any]]] = WeakValueDictionary()
@@ -237,16 +236,6 @@ def set_logging_option(module: Any, compile_options: Any) -> None:
     detailed = getattr(compiler, "use_detailed_logging", None)
     if detailed is not None:
         _set_if_there(compile_options.executable_build_options.debug_options, _LOGGING_OPTION, value=detailed(module))
-
-
-def text_digest(module: Any) -> str:
-    """Return the SHA-256 of `text_of`."""
-    return _sha256(text_of(module))
-
-
-def text_of(module: Any) -> str:
-    """Return a module as text, without source positions and its name: tracing the same again gives the same text."""
-    return _NAMED.sub("module", str(module.operation.get_asm(enable_debug_info=False)), count=1)
 
 
 def to_artifact(module: Any) -> bytes:

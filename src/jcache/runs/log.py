@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCalls, TraceCalls
 from jcache.runs.key_lines import KEY_EVENTS, KeyLines
-from jcache.runs.log_messages import CompileRequest, Line, handler_of, no_key
+from jcache.runs.log_messages import ABSENT_IN_ANOTHER, CompileRequest, Line, handler_of, no_key
 from jcache.runs.spans import Spans
 
 _CACHE_EVENTS: Final = "/jax/compilation_cache/"
@@ -39,6 +39,7 @@ _FIELD_TYPES: Final[dict[object, dict[str, type | tuple[type, ...]]]] = {
     "directory": {"th": int, "name": str},
     "not_stored": {"th": int, "key": str, "reason": str},
     "damaged": {"th": int, "reason": str},
+    "absent": {"th": int, "key": str},
     "path_key": {"th": int, "key": str, "instead": str},
     "process": {"th": int, "host": str, "rank": int},
     "options": {"th": int, "id": str, "values": dict},
@@ -210,6 +211,8 @@ def _jcache_line(recording: Recording, thread: _ThreadState, line: Line) -> None
         thread.requests[-1].refuse(line["key"], line["reason"])
     elif thread.requests and line["e"] == "damaged":
         thread.requests[-1].lookup_failure = f"the entry was damaged: {line['reason']}"
+    elif thread.requests and line["e"] == "absent":
+        thread.requests[-1].lookup_failure = ABSENT_IN_ANOTHER
 
 
 def _event(recording: Recording, thread: _ThreadState, name: str, directory: str | None) -> None:

@@ -10,7 +10,8 @@ from typing import Any, Final
 from jcache.runs.calls import BYPASSED, NOT_STORED, STORED
 
 Line = dict[str, Any]
-_PRESENT: Final = "an entry with this key was there already"
+PRESENT: Final = "an entry with this key was there already"
+ABSENT_IN_ANOTHER: Final = "another process of the program does not have it"
 
 
 class CompileRequest:
@@ -50,10 +51,11 @@ class CompileRequest:
     def refuse(self, key: str, reason: str) -> None:
         """Change the outcome to not stored, because jcache's cache did not store this key.
 
-        Another key is the copy of an entry that is hit at the moment, which changes nothing.
+        Another key is the copy of an entry that is hit at the moment, which changes nothing. Where an entry is there
+        that could not be used, the reason is why it could not.
         """
         if self.outcome == STORED or self.key == key:
-            self.fail(reason)
+            self.fail(self.lookup_failure or reason if reason == PRESENT else reason)
 
 
 Handler = Callable[[CompileRequest, Line], None]
@@ -113,7 +115,7 @@ def _not_written(reason: str) -> Handler:
 
 def _writing(request: CompileRequest, line: Line) -> None:
     if line.get("present"):
-        why = "the entry with this key is incomplete" if line.get("incomplete") else _PRESENT
+        why = "the entry with this key is incomplete" if line.get("incomplete") else PRESENT
         request.settle(NOT_STORED, request.lookup_failure or why)
 
 

@@ -10,6 +10,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import clock
+from jcache.runs.log_messages import PRESENT
 
 if TYPE_CHECKING:
     from jcache.runs.calls import GraphCall, TraceCall
@@ -55,9 +56,19 @@ def tell_not_stored(key: str, reason: str) -> None:
     tell("not_stored", key=key, reason=reason)
 
 
+def tell_present(key: str) -> None:
+    """Send that an executable was not stored since an entry was there, while JAX puts it."""
+    tell_not_stored(key, PRESENT)
+
+
 def tell_damaged(key: str, evidence: str) -> None:
     """Send the damage of an entry, while JAX looks it up."""
     tell("damaged", key=key, reason=evidence)
+
+
+def tell_absent(key: str) -> None:
+    """Send that an executable is not used since another process of the program does not have it."""
+    tell("absent", key=key)
 
 
 def tell_path_key(key: str, instead: str) -> None:

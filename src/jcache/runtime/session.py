@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache.configuration.files import for_program
 from jcache.errors import InvalidValue, JcacheError, NoCacheHere
-from jcache.jax_internals import cache_hook, cache_keys, callbacks, config
+from jcache.jax_internals import cache_hook, cache_keys, callbacks, config, rank_agreement
 from jcache.jax_internals.presets import RUN_BOUND, SETTINGS, Preset
 from jcache.layout import Kind, Root
 from jcache.runs import flush, in_process, observers
@@ -37,8 +37,7 @@ class Session:
     """jcache installed in JAX, from construction until `end`.
 
     Args:
-        request: the arguments of `jcache.enable`; `enabled.warnings` says what does not take effect, and no error is
-            raised for it.
+        request: the arguments of `jcache.enable`; what does not take effect raises no error: see `enabled.warnings`.
         anew: whether the session replaces one in which JAX has compiled something.
 
     Attributes:
@@ -143,7 +142,7 @@ class Session:
         elif event.kind is EventKind.REFUSED:
             observers.tell_not_stored(event.key, event.detail or "")
         elif event.kind is EventKind.PRESENT:
-            observers.tell_not_stored(event.key, "an entry with this key was there already")
+            observers.tell_present(event.key)
         elif event.kind is EventKind.DAMAGED:
             observers.tell_damaged(event.key, event.detail or "")
 
@@ -251,6 +250,7 @@ class Session:
         self._undo.callback(cache_hook.all_ranks_write, on=False)
         if reason := cache_hook.all_ranks_write(on=self.request.write is Write.ALL):
             self._warnings.append(f"Only the first process stores programs: {reason}.")
+        self._undo.callback(rank_agreement.install(observers.tell_absent))
         self._cache = ExecutableCache(
             root,
             max_size=bound,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jcache.jax_internals import stablehlo
 from jcache.jax_internals.avals import Result
+from jcache.jax_internals.module_text import text_of
 from jcache.traces.format import Trace
 
 _WIDTH: Final = 100  # characters of a line that are shown
@@ -40,7 +41,7 @@ def difference_of_programs(then: bytes | None, now: bytes) -> str:
 
 
 def _lines(artifact: bytes) -> Iterator[str]:
-    return (line.strip() for line in stablehlo.text_of(stablehlo.module_of(artifact)).splitlines())
+    return (line.strip() for line in text_of(stablehlo.module_of(artifact)).splitlines())
 
 
 def _of_results(then: tuple[Result, ...], now: tuple[Result, ...]) -> str:

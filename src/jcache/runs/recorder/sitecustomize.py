@@ -21,6 +21,7 @@ Every event is one JSON line in ``$JCACHE_RUN_LOG/<pid>-<random>.jsonl``, writte
     {"e": "time",  "t", "th", "name", "s", "fun", "platform"}      a jax.monitoring duration, at its end
     {"e": "log",   "t", "th", "m", "a", "present"}                 a message: its format, its arguments
     {"e": "path_key", "t", "th", "key", "instead"}                 JAX looks under a key that depends on a path
+    {"e": "absent", "t", "th", "key"}                              another process of the program does not have it
 
 and the lines of `jcache.runs.recorder.key_recorder`, which say what each key was made of. jcache in this process adds
 lines of its own (``jcache.runs.observers``), with or without JAX. ``jcache.runs.in_process`` uses the same listener and
@@ -35,6 +36,7 @@ why the broad ``except Exception`` clauses below pass.
 
 import os
 import sys
+from _thread import get_ident
 from time import time
 
 if False:  # for the type checker: typing and collections.abc are not needed to run
@@ -167,6 +169,10 @@ def _tap_compiler(module: object) -> None:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
     else:
         _write(_jax_listener().start())  # jcache logged something before JAX was imported
+    _import_own("jax_internals.rank_agreement").install(
+        lambda key: _write({"e": "absent", "t": time(), "th": get_ident(), "key": key})
+    )
+    _Hook.jcache_agrees = True
     if _import_own("jax_internals.versions").can_bind_callbacks(_jax_version()):
         _import_own("jax_internals.callbacks").cache_callbacks(on=True)
 
@@ -238,6 +244,7 @@ class _Hook:
     jcache_recorder = True
     jcache_told = staticmethod(_write)  # for the program's own jcache
     jcache_turned_on = False  # whether it has turned JAX's cache on
+    jcache_agrees = False  # whether look-ups agree with those of the program's other processes
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
