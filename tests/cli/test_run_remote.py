@@ -8,7 +8,7 @@ import pytest
 from jcache.cli.run_remote import opener_of
 from jcache.errors import InvalidValue
 from tests.helpers.command_line import PROGRAM, Jcache, entry_files
-from tests.helpers.remote_servers import refusing
+from tests.helpers.remote_servers import refusing, web_server
 
 
 @pytest.mark.jax
@@ -24,6 +24,22 @@ def test_a_run_on_another_host(jcache: Jcache, tmp_path: Path) -> None:
     again = jcache("run", "--root", second, "--remote", "", "--", sys.executable, PROGRAM, env={"JCACHE_REMOTE": url})
     assert f"{entries} hits, 0 misses (stored)" in again.err
     assert jcache("verify", "--root", second).code == 0
+
+
+@pytest.mark.jax
+def test_a_run_after_a_run(jcache: Jcache, tmp_path: Path) -> None:
+    """What the last run of the command used is fetched with the first request, and each object once."""
+    root = tmp_path / "root"
+    with web_server(tmp_path / "store") as server:
+        jcache("run", "--root", root, "--", sys.executable, PROGRAM)
+        names = [Path(name).name for name in entry_files(root / "executables")]
+        assert jcache("push", server.url, "--root", root).code == 0
+        assert jcache("clear", "--root", root, "--yes").code == 0
+        del server.log[:]
+        warm = jcache("run", "--root", root, "--remote", server.url, "--", sys.executable, PROGRAM)
+    assert f"{len(names)} hits, 0 misses (stored)" in warm.err and "warning" not in warm.err
+    assert [sum(name in line for line in server.log) for name in names] == [1] * len(names)
+    assert jcache("verify", "--root", root).code == 0
 
 
 @pytest.mark.jax

@@ -5,9 +5,11 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
+from jcache.layout import Root
 from jcache.runs.log import LogReader, Recording
 from jcache.runs.record import Argument, record_from
-from jcache.runs.records import record_of
+from jcache.runs.records import record_of, used_before
+from jcache.store.run_records import add_record
 
 CACHE, COMPILE = "/jax/compilation_cache/", "/jax/core/compile/"
 START = {"e": "start", "t": 0.0, "pid": 7, "jax": "0.10.2", "jaxlib": "0.10.1", "cache": "used", "directory": "/c"}
@@ -46,12 +48,12 @@ def recording(lines: list[dict[str, Any]]) -> Recording:
     return reader.end()
 
 
-def missed(key_lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def missed(key_lines: list[dict[str, Any]], key: str = "jit_step-1") -> list[dict[str, Any]]:
     """Return the lines of a process that traces, lowers and compiles one program."""
     message = {
         "e": "log",
         "m": "PERSISTENT COMPILATION CACHE MISS for '%s' with key %r",
-        "a": ["jit_step", "jit_step-1"],
+        "a": ["jit_step", key],
     }
     return [
         START,
@@ -87,6 +89,19 @@ def test_without_lines_about_keys() -> None:
     assert record is not None and len(record.processes) == 1
     assert record.processes[0].programs[0].parts == {}
     assert record_of([recording([START])], run_id="r", command=[], started_ns=5) is None
+
+
+def test_what_a_command_used_before(native: Root) -> None:
+    """The last run of a command tells the keys that it used, each once; secrets in its words count as left out."""
+    for number, command in enumerate((["a", "--token=b"], ["c"], ["a", "--token=d"], ["e"])):
+        key_lines = [line | {"key": f"jit_step-{number}"} if line["e"] == "key" else line for line in KEY_LINES]
+        made = record_of(
+            [recording(missed(key_lines, f"jit_step-{number}"))] * 2, run_id="r", command=command, started_ns=number
+        )
+        assert made is not None
+        add_record(native, f"r{number}", made.to_json(), {})
+    assert used_before(native, ["a", "--token=x"]) == ("jit_step-2",)
+    assert used_before(native, ["c"]) == ("jit_step-1",) and used_before(native, ["a"]) == ()
 
 
 JSON = st.recursive(

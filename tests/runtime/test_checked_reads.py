@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from jcache.store.roots import open_root
 from tests.helpers.command_line import call
 from tests.helpers.entries import add, executable, key, mounted_read_only
 from tests.helpers.imports import content
+from tests.helpers.waiting import until
 
 
 def ask(directory: Path, where: Path, name: str) -> bytes:
@@ -285,3 +287,33 @@ def test_what_is_not_there_comes_from_a_store(native: Root, tmp_path: Path) -> N
     assert reads.check_all() and said == []
     reads.close()
     assert (native.directory(Kind.EXECUTABLES) / f"{a_key}-cache").read_bytes() == data
+
+
+def test_what_is_expected_is_fetched_ahead(native: Root, tmp_path: Path) -> None:
+    """With its first request, all that the program is expected to ask for comes, once each; what is there does not."""
+    url, names = f"file://{tmp_path}/store", [key(number) for number in range(1, 7)]
+    for name in names[:5]:  # the store lacks the last one
+        open_remote(url).put(Kind.EXECUTABLES, "0.10.2_cpu_cpu", name, content(Kind.EXECUTABLES, name))
+    directory = native.directory(Kind.EXECUTABLES)
+    add(directory, names[1], data=(there := content(Kind.EXECUTABLES, names[1])))
+    asked: list[str] = []
+    opens = opener_of(url, is_default=False)
+    assert opens is not None
+
+    class Counted:
+        def __init__(self, *given: Any) -> None:
+            self.tier = opens(*given)
+
+        def get(self, kind: Kind, name: str) -> Any:
+            asked.append(name)
+            return self.tier.get(kind, name)
+
+    reads = CheckedReads(native, Counted, pytest.fail, lambda: [*names, names[0]])  # type: ignore[arg-type]
+    with closing(reads), serving(reads, tmp_path):
+        assert ask(tmp_path, directory, names[0])[17:] == content(Kind.EXECUTABLES, names[0])
+        until(lambda: len(asked) == 5)
+        for name in names[1:5]:
+            assert ask(tmp_path, directory, name)[17:] == content(Kind.EXECUTABLES, name)
+        assert ask(tmp_path, directory, names[5]) == b"-" and ask(tmp_path, directory, key(9)) == b"-"
+    assert (directory / f"{names[1]}-cache").read_bytes() == there
+    assert sorted(asked) == sorted([*names[:1], *names[2:], key(9)])

@@ -31,7 +31,7 @@ from jcache.runs.environment import (
 from jcache.runs.launch import ProgramExit, launch
 from jcache.runs.log import Program, Recording, read_all
 from jcache.runs.recorder.file_names import MODULE_SUFFIX, SECRET_NAME
-from jcache.runs.records import record_of
+from jcache.runs.records import record_of, used_before
 from jcache.runs.report import RunReport, report_of, summary
 from jcache.runtime.checked_reads import CheckedReads, OpenRemote, runs_without_recorder, serving
 from jcache.store import files
@@ -139,7 +139,7 @@ def recorded(
         )
         env[HAS_REMOTE] = "" if opens is None else "1"
         portable = has_portable_keys(env)
-        reads = CheckedReads(store.root, opens, notices.append)
+        reads = CheckedReads(store.root, opens, notices.append, lambda: used_before(store.root, command))
         outcome = _launched(reads, command, env, log_dir, notices)
         try:
             recordings = read_all(log_dir)

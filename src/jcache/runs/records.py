@@ -1,15 +1,19 @@
-"""Make the record of a run from the recordings of its processes."""
+"""Make the record of a run from the recordings of its processes, and find the one before it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+from jcache.layout import Root
 from jcache.runs.calls import HIT
 from jcache.runs.key_lines import KeyLines, Line
 from jcache.runs.log import Program, Recording
-from jcache.runs.record import Argument, ProcessRecord, ProgramRecord, RunRecord
+from jcache.runs.record import Argument, ProcessRecord, ProgramRecord, RunRecord, record_from
 from jcache.runs.secrets import without_secrets
+from jcache.store.run_records import read_records
+
+_RUNS: Final = 100  # the latest, among which the last run of a command is looked for
 
 
 def record_of(
@@ -25,6 +29,22 @@ def record_of(
     """
     processes = tuple(_process(recording) for recording in recordings if recording.programs)
     return RunRecord(run_id, without_secrets(command), started_ns, processes) if processes else None
+
+
+def used_before(root: Root, command: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys of the executables that the last recorded run of a command used, in their order.
+
+    Args:
+        root: the root with the records.
+        command: the program and its arguments.
+    """
+    wanted = tuple(without_secrets(command))
+    for data in reversed(read_records(root, latest=_RUNS)):
+        record = record_from(data)
+        if record is not None and tuple(record.command) == wanted:
+            programs = (program for process in record.processes for program in process.programs)
+            return tuple(dict.fromkeys(program.key for program in programs if program.key))
+    return ()
 
 
 def _process(recording: Recording) -> ProcessRecord:

@@ -30,6 +30,7 @@ from jcache import clock
 from jcache.errors import JcacheError
 from jcache.findings import Finding
 from jcache.layout import ENTRY_SUFFIX, Root, storable
+from jcache.runtime.prefetch import Prefetch
 from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.verified_read import EXECUTABLES, VerifiedEntry, VerifiedReader
 from jcache.runtime.write_queue import WriteQueue
@@ -59,6 +60,8 @@ class CheckedReads:
         open_remote: opens the store behind the root, given what returns the platforms and the namespace of the program
             that a thread serves, and what receives a warning; None for no store.
         warn: receives a sentence if that store fails.
+        expected: returns the keys that the program will ask for, most likely: as soon as it asks for one, those that
+            the root lacks are fetched from the store.
 
     Attributes:
         root: the root.
@@ -66,12 +69,19 @@ class CheckedReads:
     """
 
     def __init__(
-        self, root: Root, open_remote: OpenRemote | None = None, warn: Callable[[str], object] = lambda text: None
+        self,
+        root: Root,
+        open_remote: OpenRemote | None = None,
+        warn: Callable[[str], object] = lambda text: None,
+        expected: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._remote = None if open_remote is None else open_remote(self._platforms, self._namespace, warn)
         self.root = root
         self.damaged: dict[str, tuple[Finding, bool]] = {}
         self._directory = root.directory(EXECUTABLES)
+        self._expected = expected
+        self._prefetch: Prefetch | None = None
+        self._beginning = threading.Lock()
         self._queue = WriteQueue(partial(ProgramStore, root, max_bytes=None, lock_timeout=DEFAULT_TIMEOUT), EXECUTABLES)
         self._program = threading.local()  # platforms and maker of the program that this thread serves
         self._reader = VerifiedReader(root, self._queue.store.threads_ledger, self._queue.learn, self._platforms)
@@ -88,8 +98,33 @@ class CheckedReads:
                 self.damaged[key] = found, False
                 self._queue.quarantine(found)
                 self.damaged[key] = found, True
-            return self._fetch(storable(key)) if as_use else None
+            return self._fetch_missing(storable(key)) if as_use and self._remote is not None else None
         return None
+
+    def _fetch_missing(self, key: str) -> bytes | None:
+        """Return the entry that the store behind the root has; the first time, begin to fetch all that are expected."""
+        with self._beginning:
+            if self._prefetch is None:
+                self._prefetch = self._begin_prefetch(key)
+        if not self._prefetch.has_fetched(key):
+            return self._fetch(key)
+        found = self._reader.get(key)
+        return found.data if isinstance(found, VerifiedEntry) else None
+
+    def _begin_prefetch(self, first: str) -> Prefetch:
+        """Begin to fetch what the program of this thread is expected to ask for, but for the key that it asks for now."""
+        platforms, maker, directory = self._platforms(), self._program.maker, os.fspath(self._directory)
+
+        def fetch(key: str) -> None:
+            self._program.platforms, self._program.maker = platforms, maker
+            with suppress(Exception):
+                self._fetch(key)
+
+        keys = (storable(key) for key in self._expected())
+        return Prefetch(
+            fetch,
+            [key for key in keys if key != first and not os.path.lexists(os.path.join(directory, key + ENTRY_SUFFIX))],
+        )
 
     def _fetch(self, key: str) -> bytes | None:
         """Return the entry that the store behind the root has, and keep it in the root."""
@@ -148,7 +183,9 @@ class CheckedReads:
         return True
 
     def close(self) -> None:
-        """Write all pending records to the ledger."""
+        """Fetch no more, and write all pending records to the ledger."""
+        if self._prefetch is not None:
+            self._prefetch.stop()
         with suppress(OSError, JcacheError):
             self._queue.close()
 
