@@ -308,7 +308,7 @@ def test_what_is_expected_is_fetched_ahead(native: Root, tmp_path: Path) -> None
             asked.append(name)
             return self.tier.get(kind, name)
 
-    reads = CheckedReads(native, Counted, pytest.fail, lambda: [*names, names[0]])  # type: ignore[arg-type]
+    reads = CheckedReads(native, Counted, pytest.fail, lambda: [*names, names[0]])
     with closing(reads), serving(reads, tmp_path):
         assert ask(tmp_path, directory, names[0])[17:] == content(Kind.EXECUTABLES, names[0])
         until(lambda: len(asked) == 5)
