@@ -18,6 +18,7 @@ from jcache.cli.run_remote import opener_of
 from jcache.layout import Kind, Root
 from jcache.remote import open_remote
 from jcache.runtime.checked_reads import SOCKET, CheckedReads, runs_without_recorder, serving
+from jcache.store.remote_entries import RemoteEntries
 from jcache.store.roots import open_root
 from tests.helpers.command_line import call
 from tests.helpers.entries import add, executable, key, mounted_read_only
@@ -289,7 +290,7 @@ def test_what_is_not_there_comes_from_a_store(native: Root, tmp_path: Path) -> N
     assert (native.directory(Kind.EXECUTABLES) / f"{a_key}-cache").read_bytes() == data
 
 
-def test_what_is_expected_is_fetched_ahead(native: Root, tmp_path: Path) -> None:
+def test_what_is_expected_is_fetched_ahead(native: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its first request, all that the program is expected to ask for comes, once each; what is there does not."""
     url, names = f"file://{tmp_path}/store", [key(number) for number in range(1, 7)]
     for name in names[:5]:  # the store lacks the last one
@@ -298,17 +299,20 @@ def test_what_is_expected_is_fetched_ahead(native: Root, tmp_path: Path) -> None
     add(directory, names[1], data=(there := content(Kind.EXECUTABLES, names[1])))
     asked: list[str] = []
     opens = opener_of(url, is_default=False)
-    assert opens is not None
 
-    class Counted:
-        def __init__(self, *given: Any) -> None:
-            self.tier = opens(*given)
+    def counted(*given: Any) -> RemoteEntries:
+        assert opens is not None
+        tier = opens(*given)
+        find = tier.get
 
-        def get(self, kind: Kind, name: str) -> Any:
+        def get(kind: Kind, name: str) -> Any:
             asked.append(name)
-            return self.tier.get(kind, name)
+            return find(kind, name)
 
-    reads = CheckedReads(native, Counted, pytest.fail, lambda: [*names, names[0]])
+        monkeypatch.setattr(tier, "get", get)
+        return tier
+
+    reads = CheckedReads(native, counted, pytest.fail, lambda: [*names, names[0]])
     with closing(reads), serving(reads, tmp_path):
         assert ask(tmp_path, directory, names[0])[17:] == content(Kind.EXECUTABLES, names[0])
         until(lambda: len(asked) == 5)

@@ -112,7 +112,7 @@ class CheckedReads:
         return found.data if isinstance(found, VerifiedEntry) else None
 
     def _begin_prefetch(self, first: str) -> Prefetch:
-        """Begin to fetch what the program of this thread is expected to ask for, but for the key that it asks for now."""
+        """Begin to fetch what this thread's program is expected to ask for, but for the key that it asks for now."""
         platforms, maker, directory = self._platforms(), self._program.maker, os.fspath(self._directory)
 
         def fetch(key: str) -> None:
