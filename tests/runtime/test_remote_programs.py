@@ -37,6 +37,7 @@ jcache.disable()
 print(json.dumps({
     "values": values, "hits": stats.hits, "misses": stats.misses, "traces": stats.traces.hits,
     "graphs": stats.graphs.hits, "remote": enabled.remote, "warnings": enabled.warnings,
+    "notes": enabled.notes, "notices": stats.notices,
     "seconds": time.monotonic() - began, "cpu": time.process_time() - cpu,
     "imported": [name for name in sys.modules if name.startswith(("obstore", "jcache.remote"))],
 }))
@@ -128,6 +129,15 @@ def test_what_is_no_store(tmp_path: Path) -> None:
     assert "No store is used" in str(found.value["warnings"]) and "secret" not in found.err + str(found.value)
     text = "import jcache\ntry: jcache.enable(remote='ftp://x')\nexcept jcache.InvalidValue as e: print('\"no\"')"
     assert run(text).value == "no"
+
+
+def test_who_also_writes_is_told_what_that_means(tmp_path: Path) -> None:
+    """A program that reads from a store and writes there is told once that whoever writes there has code run by all."""
+    url = (tmp_path / "store").as_uri()
+    writer, reader = (program(tmp_path / str(writes), url, writes=writes).value for writes in (True, False))
+    (note,) = writer["notes"]
+    assert "has their code run by all that read" in note and writer["notices"].count(note) == 1
+    assert reader["notes"] == [] == reader["notices"] and writer["warnings"] == []
 
 
 @pytest.mark.full

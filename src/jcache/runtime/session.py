@@ -160,7 +160,7 @@ class Session:
         self._record_keys(self.root)
         directory = self.root.directory(Kind.EXECUTABLES)
         self.shared = shared = tuple(self._roots.open_read_only())
-        self.remote = self._roots.open_remote()
+        self.remote = self._roots.open_remote(self._note_once)
         self._check_not_late(directory)
         self._configure(directory)
         self._make_keys_portable(self.root, shared)

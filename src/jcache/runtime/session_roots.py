@@ -80,19 +80,30 @@ class SessionRoots:
             except NoCacheHere as error:
                 self._warn(f"{error} It is not read.")
 
-    def open_remote(self) -> RemoteEntries | None:
-        """Return the store behind the roots, None if there is none; warn if it cannot be used."""
+    def open_remote(self, note: Callable[[str], object]) -> RemoteEntries | None:
+        """Return the store behind the roots, None if there is none; warn if it cannot be used.
+
+        Args:
+            note: receives what it means that this program also writes to the store, if it does.
+        """
         if not self.remote_url:
             return None
         try:
             from jcache.runtime.remote_tier import RemoteTier
 
-            return RemoteTier(
+            tier = RemoteTier(
                 self.remote_url,
                 writes=self._request.remote_write,
                 platforms=cache_hook.platforms,
                 warn=partial(warn_once, (VARIABLE, self.remote_url)),
             )
+            if self._request.remote_write:
+                note(
+                    f"This program runs what it reads from {tier}, and can write there. Whoever can write there has "
+                    "their code run by all that read: let few jobs write, and give the others credentials that only "
+                    "read."
+                )
+            return tier
         except InvalidValue as error:
             self._warn(f"{error} No store is used.")
             return None
