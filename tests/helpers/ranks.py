@@ -16,6 +16,7 @@ import json, sys
 import jax
 _port, _count, rank = map(int, sys.argv[1:4])
 del sys.argv[1:4]
+jax.config.update("jax_cpu_collectives_implementation", "gloo")  # up to jax 0.4 there is none by default
 jax.distributed.initialize(f"localhost:{_port}", num_processes=_count, process_id=rank, local_device_ids=[0])
 """
 
