@@ -6,8 +6,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,7 @@ from jcache.formats.digest import digest
 from jcache.layout import Kind, Root
 from jcache.remote import open_remote
 from jcache.remote.client import Remote
-from jcache.remote.names import entry_name
+from jcache.remote.names import CLAIMS, claim_name, entry_name
 from jcache.remote.usage import batch_names, read_batch, short_name
 from jcache.runtime import circuit_breaker, remote_tier
 from jcache.runtime.events import EventKind
@@ -343,3 +345,71 @@ def test_a_real_store(s3: S3Server, tiers: Tiers, monkeypatch: pytest.MonkeyPatc
     reader.offer(EXECUTABLES, key(11), data_of(11), 3.0)
     reader.flush(60)
     assert find(key(11)) is None and len(tiers.said) == 1 and "does not allow" in tiers.said[0]
+
+
+def compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the tiers of the test believe that JAX compiles in each thread."""
+    monkeypatch.setattr(remote_tier, "is_compiling", lambda: True)
+
+
+def test_what_another_host_compiles_is_waited_for(
+    remote: Remote, tiers: Tiers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first host that lacks an executable compiles it, and all others get what it stores."""
+    compiling(monkeypatch)
+    first, others = tiers(str(remote), writes=True), [tiers(str(remote), writes=True) for _ in range(3)]
+    assert first.get(EXECUTABLES, key(1)) is None
+    with ThreadPoolExecutor() as pool:
+        waiting = [pool.submit(other.get, EXECUTABLES, key(1)) for other in others]
+        time.sleep(0.3)
+        assert not any(each.done() for each in waiting)
+        first.offer(EXECUTABLES, key(1), data_of(1), 3.0)
+        first.compiled()
+        assert [each.result() for each in waiting] == [(data_of(1), 3.0)] * 3
+    for tier in (first, *others):
+        tier.flush()
+    assert tiers.said == []
+    assert not remote.can_list or not list(remote.transport.objects(CLAIMS))
+
+
+def test_what_another_host_does_not_store_is_not_waited_for(tmp_path: Path, tiers: Tiers, monkeypatch: Any) -> None:
+    """Where the first host stores nothing, since compiling was quick or failed, the next one compiles at once."""
+    compiling(monkeypatch)
+    first, other = (tiers((tmp_path / "store").as_uri(), writes=True) for _ in range(2))
+    assert first.get(EXECUTABLES, key(1)) is None
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(other.get, EXECUTABLES, key(1))
+        time.sleep(0.2)
+        assert not waiting.done()
+        first.compiled()
+        assert waiting.result() is None
+    assert other.get(EXECUTABLES, key(1)) is None
+    other.compiled()
+    first.flush()
+    other.flush()
+
+
+def test_a_host_that_died_is_not_waited_for_long(tmp_path: Path, tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim whose text does not change is taken over after some seconds, by one of those that wait."""
+    compiling(monkeypatch)
+    monkeypatch.setattr(remote_tier, "SILENCE_S", 0.5)
+    remote = open_remote((tmp_path / "store").as_uri())
+    remote.transport.put(claim_name(SPACE, key(1)), b"a dead host 7", {}, replace=False)
+    tier, began = tiers(str(remote), writes=True), time.monotonic()
+    assert tier.get(EXECUTABLES, key(1)) is None and time.monotonic() - began > 0.5
+    found = remote.transport.get(claim_name(SPACE, key(1)))
+    assert found is not None and b"dead" not in found.data
+    tier.compiled()
+    tier.flush()
+    assert remote.transport.get(claim_name(SPACE, key(1))) is None and tiers.said == []
+
+
+def test_who_only_reads_claims_nothing(tmp_path: Path, tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that does not write to the store neither claims nor waits; nor does one that is not compiling."""
+    remote = open_remote((tmp_path / "store").as_uri())
+    remote.transport.put(claim_name(SPACE, key(1)), b"a host 7", {}, replace=False)
+    assert tiers(str(remote), writes=True).get(EXECUTABLES, key(1)) is None
+    compiling(monkeypatch)
+    assert tiers(str(remote)).get(EXECUTABLES, key(1)) is None
+    assert tiers(str(remote), writes=True).get(Kind.TRACES, key(1)) is None
+    assert len([one for batch in remote.transport.objects(CLAIMS) for one in batch]) == 1

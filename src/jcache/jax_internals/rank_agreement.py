@@ -86,6 +86,13 @@ def install(tell: "Tell") -> "Callable[[], None]":
     return undo
 
 
+def is_shared() -> bool:
+    """Return whether the program that this thread compiles is one of several processes, which agree on it."""
+    found = (getattr(finder, "jcache_agrees", None) for finder in sys.meta_path)
+    module: Any = next(filter(None, found), None) or sys.modules[__name__]
+    return bool(module._thread.processes)
+
+
 def agree(client: "Any", processes: "tuple[int, ...]", process: int, place: str, *, has: bool) -> bool:
     """Return whether all processes have an executable; wait for them, but not for long.
 

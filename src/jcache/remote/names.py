@@ -8,6 +8,7 @@
     v1/generations/<name>.jcache               an archive of `jcache push --as NAME`, never replaced
     v1/usage/<day>/<host>-<random>             which entries a host has used on a day, in batches
     v1/prune-lease                             who prunes now
+    v1/claims/<namespace>/<key>                which executables hosts compile now, `jcache.runtime.remote_claims`
 
     namespace = <jaxlib> "_" <platform> "_" <device>, such as 0.10.2_cuda_9.0; unknown parts are "unknown"
 
@@ -31,6 +32,7 @@ MANIFESTS: Final = f"{VERSION}/manifests/"
 GENERATIONS: Final = f"{VERSION}/generations/"
 USAGE: Final = f"{VERSION}/usage/"
 LEASE: Final = f"{VERSION}/prune-lease"
+CLAIMS: Final = f"{VERSION}/claims/"
 MANIFEST_SUFFIX: Final = ".json"
 SIGNATURE_SUFFIX: Final = ".sig"
 _ARCHIVE_SUFFIX: Final = ".jcache"
@@ -92,6 +94,11 @@ def entry_name(kind: Kind, namespace: str, key: str) -> str:
     if (kind is Kind.EXECUTABLES) != bool(namespace) or (namespace and not is_namespace(namespace)):
         raise InvalidValue(f"'{namespace}' is no namespace of {kind}.")
     return f"{directory_of(kind, namespace)}{check_key(key)}{ENTRY_SUFFIX}"
+
+
+def claim_name(namespace: str, key: str) -> str:
+    """Return the name of the object that says that an executable is being compiled; raise as `entry_name`."""
+    return CLAIMS + entry_name(Kind.EXECUTABLES, namespace, key).removeprefix(directory_of(Kind.EXECUTABLES))
 
 
 def digest_name(name: str) -> str:

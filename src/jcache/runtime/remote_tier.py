@@ -12,26 +12,34 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from jcache import clock
 from jcache.errors import JcacheError, RemoteDenied
 from jcache.findings import Damage
 from jcache.forking import TellInChild
+from jcache.jax_internals.compile_scope import is_compiling
 from jcache.jax_internals.gc_pause import start_thread
 from jcache.jax_internals.maker import maker
+from jcache.jax_internals.rank_agreement import is_shared
 from jcache.layout import Kind, is_key
 from jcache.remote import FoundEntry, Timeouts, namespace_of, open_remote
 from jcache.remote.entries import claims_of
 from jcache.remote.transport import Pace
 from jcache.remote.usage import RemoteId
 from jcache.runtime.circuit_breaker import CircuitBreaker
-from jcache.runtime.remote_uploads import Upload, Uploads, Uses
+from jcache.runtime.remote_claims import SILENCE_S, Claims
+from jcache.runtime.remote_uploads import Claim, Upload, Uploads, Uses
 from jcache.runtime.verified_read import VerifiedEntry, build_seconds
 from jcache.verify.faults import fault_of
 
+T = TypeVar("T")
+
 _READING: Final = Timeouts(connect_s=1.0, request_s=60.0, retries=0, silence_s=1.5)
 _WRITING: Final = Timeouts(connect_s=2.0, request_s=60.0, retries=0)  # the answer to a large upload takes a while
+_CLAIMING: Final = Timeouts(connect_s=1.0, request_s=4.0, retries=0)
+_PAUSES_S: Final = (0.05, 1.0)  # the least and the longest between two looks at what another host compiles
+_LONGEST_WAIT_S: Final = 1800.0
 _ATTEMPTS: Final = 2
 _RETRY_AFTER_S: Final = 0.05
 _UNTIL_HEADERS_S: Final = 4.0  # of all attempts together
@@ -83,6 +91,7 @@ class RemoteTier:
         self._has_warned = False
         writing = open_remote(self._url, _WRITING) if self._writes else None
         self._uploads = None if writing is None else Uploads(writing, self._breaker, self._note)
+        self._claims = None if writing is None else Claims(open_remote(self._url, _CLAIMING))
 
     def __str__(self) -> str:
         return str(self._remote)
@@ -92,16 +101,70 @@ class RemoteTier:
         if self._is_off or not is_key(key) or not self._breaker.allows():
             return None
         namespace = self._namespace() if kind is Kind.EXECUTABLES else ""
-        request = _Request(lambda pace: self._ask(kind, namespace, key, pace))
-        if not request.is_answered():
-            self._breaker.open()
-            self._note(f"Cannot read from {self}: it did not answer in time. The program goes on without the store.")
-        found = request.found
+        found = self._request(lambda pace: self._ask(kind, namespace, key, pace))
+        if found is None and namespace and self._claims is not None and is_compiling() and not is_shared():
+            found = self._made_elsewhere(self._claims, namespace, key)
         entry = None if found is None else self._checked(kind, key, found)
         if entry is not None:
             self._used.add((kind, namespace, key))
         self._tell()
         return entry
+
+    def _request(self, ask: Callable[[Pace], T | None]) -> T | None:
+        """Return the answer to a request; None if there is none in time."""
+        request = _Request(ask)
+        if not request.is_answered():
+            self._breaker.open()
+            self._note(f"Cannot read from {self}: it did not answer in time. The program goes on without the store.")
+        return request.found
+
+    def _made_elsewhere(self, claims: Claims, namespace: str, key: str) -> FoundEntry | None:
+        """Return the executable that another host compiles now; None if this one is to compile it."""
+        thread = threading.get_ident()
+
+        def claim(*, over: bool) -> bool | None:
+            return self._request(lambda _: self._softly(lambda: claims.take(namespace, key, thread, over=over)))
+
+        def look(pace: Pace) -> tuple[bytes | None, FoundEntry | None] | None:
+            return self._softly(
+                lambda: (claims.text(namespace, key), self._remote.find(Kind.EXECUTABLES, namespace, key, pace))
+            )
+
+        if not self._breaker.allows() or claim(over=False) is not False:
+            return None
+        began = changed = clock.monotonic()
+        known: bytes | None = b""
+        while (now := clock.monotonic()) - began < _LONGEST_WAIT_S and self._breaker.allows():
+            clock.sleep(min(max((now - began) / 8, _PAUSES_S[0]), _PAUSES_S[1]))
+            text, found = self._request(look) or (None, None)
+            if found is not None or text is None:
+                return found
+            if text != known:
+                known, changed = text, now
+            elif now - changed > SILENCE_S:
+                claim(over=True)
+                return None
+        return None
+
+    def _softly(self, act: Callable[[], T]) -> T | None:
+        """Return what a request about claims returns; None if the store fails or denies it."""
+        try:
+            found = act()
+        except RemoteDenied:  # an upload will tell it
+            self._claims = None
+        except JcacheError:
+            self._breaker.failed()
+        else:
+            self._breaker.succeeded()
+            return found
+        return None
+
+    def compiled(self) -> None:
+        """Note that the program that this thread has asked for is compiled, and offered if it is stored at all."""
+        claims, uploads = self._claims, self._uploads
+        if claims is not None and uploads is not None:
+            for name in claims.of_thread():
+                uploads.offer(Claim(claims, name))
 
     def offer(self, kind: Kind, key: str, data: bytes, seconds: float | None) -> None:
         """Store an entry in the background, if this program stores entries and not too many are waiting.
@@ -116,7 +179,10 @@ class RemoteTier:
             return
         namespace = self._namespace() if kind is Kind.EXECUTABLES else ""
         replaces = (kind, key) in self._unsound or self._remote.was_damaged(kind, namespace, key)
-        self._uploads.offer(Upload(kind, namespace, key, bytes(data), seconds, replaces))
+        claims, claim = self._claims, None
+        if claims is not None and namespace and (name := claims.begin_to_send(namespace, key)):
+            claim = Claim(claims, name)
+        self._uploads.offer(Upload(kind, namespace, key, bytes(data), seconds, replaces, claim))
         self._tell()
 
     def flush(self, timeout_s: float = _FLUSH_S) -> None:
@@ -181,7 +247,7 @@ class RemoteTier:
             self._is_off = True
 
 
-class _Request:
+class _Request(Generic[T]):
     """A request in a thread of its own.
 
     Args:
@@ -191,8 +257,8 @@ class _Request:
         found: the answer.
     """
 
-    def __init__(self, ask: Callable[[Pace], FoundEntry | None]) -> None:
-        self.found: FoundEntry | None = None
+    def __init__(self, ask: Callable[[Pace], T | None]) -> None:
+        self.found: T | None = None
         self._ask = ask
         self._is_done = threading.Event()
         self._end = clock.monotonic() + _UNTIL_HEADERS_S

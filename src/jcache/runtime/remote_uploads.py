@@ -15,6 +15,7 @@ from jcache.layout import Kind
 from jcache.remote.client import Remote
 from jcache.remote.usage import RemoteId, record_uses
 from jcache.runtime.circuit_breaker import CircuitBreaker
+from jcache.runtime.remote_claims import Claims
 
 _MAX_ENTRIES: Final = 1000
 _MAX_BYTES: Final = 256 << 20
@@ -22,7 +23,15 @@ _MAX_THREADS: Final = 4
 
 
 class Upload(NamedTuple):
-    """An entry to be stored; `replaces` is true if the one that is there was found damaged."""
+    """An entry to be stored.
+
+    Attributes:
+        kind, namespace, key: the entry.
+        data: its bytes.
+        seconds: what building it took; None if that is not known.
+        replaces: whether the one that is there was found damaged.
+        claim: this process's claim on it.
+    """
 
     kind: Kind
     namespace: str
@@ -30,11 +39,36 @@ class Upload(NamedTuple):
     data: bytes
     seconds: float | None
     replaces: bool
+    claim: Claim | None = None
 
     def send(self, remote: Remote) -> None:
         """Store it; raise as `Remote.put`."""
         entry = self.kind, self.namespace, self.key
         remote.put(*entry, self.data, seconds=self.seconds, replace=self.replaces)
+        if self.claim is not None:
+            self.claim.send(remote)
+
+    def end(self) -> None:
+        """Note that it has been stored or never will be."""
+        if self.claim is not None:
+            self.claim.end()
+
+
+class Claim(NamedTuple):
+    """A claim to be removed."""
+
+    claims: Claims
+    name: str
+    data: bytes = b""
+
+    def send(self, remote: Remote) -> None:
+        """Remove it; raise as `Claims.release`."""
+        del remote
+        self.claims.release(self.name)
+
+    def end(self) -> None:
+        """Note that it has been removed or never will be."""
+        self.claims.forget(self.name)
 
 
 class Uses(NamedTuple):
@@ -46,6 +80,12 @@ class Uses(NamedTuple):
     def send(self, remote: Remote) -> None:
         """Store a batch of uses; raise as `record_uses`."""
         record_uses(remote, self.entries)
+
+    def end(self) -> None:
+        """Note that it has been stored or never will be."""
+
+
+Job = Upload | Claim | Uses
 
 
 class Uploads:
@@ -62,13 +102,19 @@ class Uploads:
         self._breaker = breaker
         self._on_trouble = on_trouble
         self._changed = threading.Condition()
-        self._waiting: deque[Upload | Uses] = deque()
+        self._waiting: deque[Job] = deque()
         self._bytes = 0  # of what waits or is under way
         self._threads = 0
         self._is_denied = False
 
-    def offer(self, upload: Upload | Uses) -> bool:
+    def offer(self, upload: Job) -> bool:
         """Store an entry some time; return False if it never will be, since too many wait or the store fails."""
+        is_taken = self._take(upload)
+        if not is_taken:
+            upload.end()
+        return is_taken
+
+    def _take(self, upload: Job) -> bool:
         size = len(upload.data)
         with self._changed:
             is_full = len(self._waiting) >= _MAX_ENTRIES or self._bytes + size > _MAX_BYTES
@@ -104,10 +150,11 @@ class Uploads:
             try:
                 self._store(upload)
             finally:
+                upload.end()
                 with self._changed:
                     self._bytes -= len(upload.data)
 
-    def _next(self) -> Upload | Uses | None:
+    def _next(self) -> Job | None:
         """Return the next entry; end the thread if there is none."""
         with self._changed:
             if self._waiting and not self._breaker.allows():
@@ -118,7 +165,7 @@ class Uploads:
             self._changed.notify_all()
             return None
 
-    def _store(self, upload: Upload | Uses) -> None:
+    def _store(self, upload: Job) -> None:
         try:
             # obstore makes no objects of Python's while it sends, so that a collection would not run in this thread
             with nullcontext() if self._remote.address.is_web else collector.resumes():
@@ -141,4 +188,6 @@ class Uploads:
     def _drop(self) -> None:
         """Give up what waits."""
         self._bytes -= sum(len(upload.data) for upload in self._waiting)
+        for upload in self._waiting:
+            upload.end()
         self._waiting.clear()

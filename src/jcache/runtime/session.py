@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache.configuration.files import for_program
 from jcache.errors import InvalidValue, JcacheError, NoCacheHere
-from jcache.jax_internals import cache_hook, cache_keys, callbacks, config, rank_agreement
+from jcache.jax_internals import cache_hook, cache_keys, callbacks, compile_scope, config, rank_agreement
 from jcache.jax_internals.presets import RUN_BOUND, SETTINGS, Preset
 from jcache.layout import Kind, Root
 from jcache.runs import flush, in_process, observers
@@ -146,8 +146,6 @@ class Session:
         elif event.kind is EventKind.DAMAGED:
             observers.tell_damaged(event.key, event.detail or "")
 
-    # -- beginning
-
     def _begin(self) -> Enabled:
         self._monitor = in_process.CacheMonitor(on_compiled=self._on_compiled)
         self._undo.callback(self._monitor.stop)
@@ -251,6 +249,8 @@ class Session:
         if reason := cache_hook.all_ranks_write(on=self.request.write is Write.ALL):
             self._warnings.append(f"Only the first process stores programs: {reason}.")
         self._undo.callback(rank_agreement.install(observers.tell_absent))
+        if self.remote is not None and self.request.remote_write:
+            self._undo.callback(compile_scope.call_after(self.remote.compiled))
         self._cache = ExecutableCache(
             root,
             max_size=bound,

@@ -18,5 +18,8 @@ class RemoteEntries(Protocol):
     def offer(self, kind: Kind, key: str, data: bytes, seconds: float | None) -> None:
         """Store a new entry in the background, if this program stores entries there."""
 
+    def compiled(self) -> None:
+        """Note that the program that this thread has asked for is compiled, and offered if it is stored at all."""
+
     def flush(self) -> None:
         """Wait some seconds at most until the new entries are stored."""

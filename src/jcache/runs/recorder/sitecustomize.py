@@ -169,10 +169,9 @@ def _tap_compiler(module: object) -> None:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
     else:
         _write(_jax_listener().start())  # jcache logged something before JAX was imported
-    _import_own("jax_internals.rank_agreement").install(
-        lambda key: _write({"e": "absent", "t": time(), "th": get_ident(), "key": key})
-    )
-    _Hook.jcache_agrees = True
+    agreement = _import_own("jax_internals.rank_agreement")
+    agreement.install(lambda key: _write({"e": "absent", "t": time(), "th": get_ident(), "key": key}))
+    _Hook.jcache_agrees = agreement
     if _import_own("jax_internals.versions").can_bind_callbacks(_jax_version()):
         _import_own("jax_internals.callbacks").cache_callbacks(on=True)
 
@@ -244,7 +243,7 @@ class _Hook:
     jcache_recorder = True
     jcache_told = staticmethod(_write)  # for the program's own jcache
     jcache_turned_on = False  # whether it has turned JAX's cache on
-    jcache_agrees = False  # whether look-ups agree with those of the program's other processes
+    jcache_agrees: "Any" = None  # the module `jcache.jax_internals.rank_agreement`, once it is installed
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
