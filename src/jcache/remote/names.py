@@ -98,7 +98,8 @@ def entry_name(kind: Kind, namespace: str, key: str) -> str:
 
 def claim_name(namespace: str, key: str) -> str:
     """Return the name of the object that says that an executable is being compiled; raise as `entry_name`."""
-    return CLAIMS + entry_name(Kind.EXECUTABLES, namespace, key).removeprefix(directory_of(Kind.EXECUTABLES))
+    name = entry_name(Kind.EXECUTABLES, namespace, key).removesuffix(ENTRY_SUFFIX)
+    return CLAIMS + name.removeprefix(directory_of(Kind.EXECUTABLES))
 
 
 def digest_name(name: str) -> str:
