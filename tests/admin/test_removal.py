@@ -29,8 +29,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root.path
 
 
-@pytest.mark.parametrize("moved", [False, True])
-@pytest.mark.parametrize("left", [0, 10])
+@pytest.mark.parametrize("moved", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.parametrize("left", [pytest.param(0, marks=pytest.mark.full), 10])
 def test_the_ledger_follows_the_cache(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, moved: bool
 ) -> None:
