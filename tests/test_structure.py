@@ -19,6 +19,7 @@ WITHOUT_TESTS = {
     "jax_internals/compile_record.py": "two records that `compile_hook` fills, and that `test_compile_hook` looks at",
     "remote/transport.py": "a protocol and values: `test_client` and the tests of each store tell what they mean",
     "runs/recorder/file_names.py": "two names",
+    "runtime/remote_request.py": "what `remote_tier` waits for: `test_remote_tier` tells when it gives up",
     "runtime/settings.py": "arguments and settings as values: `test_enable` tells what they mean",
     "store/order.py": "two names",
     "store/progress.py": "a type",

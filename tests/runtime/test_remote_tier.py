@@ -20,9 +20,10 @@ from jcache.remote import open_remote
 from jcache.remote.client import Remote
 from jcache.remote.names import CLAIMS, claim_name, entry_name
 from jcache.remote.usage import batch_names, read_batch, short_name
-from jcache.runtime import circuit_breaker, remote_tier
+from jcache.runtime import circuit_breaker, remote_request, remote_tier
 from jcache.runtime.events import EventKind
-from jcache.runtime.remote_tier import RemoteTier, deadline_s
+from jcache.runtime.remote_request import deadline_s
+from jcache.runtime.remote_tier import RemoteTier
 from jcache.store.roots import create_root
 from tests.helpers.entries import key
 from tests.helpers.executable_caches import Caches, entry_of
@@ -176,7 +177,7 @@ def test_a_store_that_refuses_connections_costs_little(tiers: Tiers) -> None:
 
 def test_a_store_that_hangs_costs_its_deadline_once(tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits gives up at the deadline, and nobody waits again for half a minute."""
-    monkeypatch.setattr(remote_tier, "_UNTIL_HEADERS_S", 0.3)
+    monkeypatch.setattr(remote_request, "_UNTIL_HEADERS_S", 0.3)
     with faulty_server(hanging) as place:
         tier, began = tiers(f"http://{place}"), time.monotonic()
         assert all(tier.get(EXECUTABLES, key(number)) is None for number in range(20))
@@ -186,7 +187,7 @@ def test_a_store_that_hangs_costs_its_deadline_once(tiers: Tiers, monkeypatch: p
 
 def test_a_store_that_trickles_is_given_up(tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that come too slowly for their number are not waited for."""
-    monkeypatch.setattr(remote_tier, "_LEAST_S", 0.3)
+    monkeypatch.setattr(remote_request, "_LEAST_S", 0.3)
 
     def trickle(connection: socket.socket) -> None:
         if b"-digest " in connection.recv(1 << 16):
@@ -394,7 +395,7 @@ def test_a_host_that_died_is_not_waited_for_long(tmp_path: Path, tiers: Tiers, m
     compiling(monkeypatch)
     monkeypatch.setattr(remote_tier, "SILENCE_S", 0.5)
     remote = open_remote((tmp_path / "store").as_uri())
-    remote.transport.put(claim_name(SPACE, key(1)), b"a dead host 7", {}, replace=False)
+    remote.transport.put(claim_name(SPACE, key(1)), b"00000000dead0000 7", {}, replace=False)
     tier, began = tiers(str(remote), writes=True), time.monotonic()
     assert tier.get(EXECUTABLES, key(1)) is None and time.monotonic() - began > 0.5
     found = remote.transport.get(claim_name(SPACE, key(1)))
@@ -402,12 +403,30 @@ def test_a_host_that_died_is_not_waited_for_long(tmp_path: Path, tiers: Tiers, m
     tier.compiled()
     tier.flush()
     assert remote.transport.get(claim_name(SPACE, key(1))) is None and tiers.said == []
+    for number in range(2, 9):  # many died, or the store was copied meanwhile
+        remote.transport.put(claim_name(SPACE, key(number)), b"00000000dead0000 7", {}, replace=False)
+    began = time.monotonic()
+    assert not any(tier.get(EXECUTABLES, key(number)) for number in range(2, 9))
+    assert tier._waits_in_vain == 3 and time.monotonic() - began < 7 * 0.5 + 5
+
+
+def test_what_is_no_claim_is_not_waited_for(tmp_path: Path, tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else stands in a claim's place holds up nobody."""
+    compiling(monkeypatch)
+    remote = open_remote((tmp_path / "store").as_uri())
+    for number, text in enumerate([b"", b"done", b"digest nothing", b"<html>", b"\xff" * 100, b"0" * 16]):
+        remote.transport.put(claim_name(SPACE, key(number)), text, {}, replace=False)
+        tier = tiers(str(remote), writes=True)
+        assert tier.get(EXECUTABLES, key(number)) is None and tier._waits_in_vain == 0
+        tier.compiled()
+        tier.flush()
+        assert remote.transport.get(claim_name(SPACE, key(number))) is None
 
 
 def test_who_only_reads_claims_nothing(tmp_path: Path, tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that does not write to the store neither claims nor waits; nor does one that is not compiling."""
     remote = open_remote((tmp_path / "store").as_uri())
-    remote.transport.put(claim_name(SPACE, key(1)), b"a host 7", {}, replace=False)
+    remote.transport.put(claim_name(SPACE, key(1)), b"0000000000000000 7", {}, replace=False)
     assert tiers(str(remote), writes=True).get(EXECUTABLES, key(1)) is None
     compiling(monkeypatch)
     assert tiers(str(remote)).get(EXECUTABLES, key(1)) is None

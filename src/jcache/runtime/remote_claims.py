@@ -1,6 +1,6 @@
 """Who compiles what several hosts lack: the first one claims it in the store, and the others wait for its entry.
 
-    v1/claims/<namespace>/<key>    a text that changes every two seconds while its host compiles and uploads
+    v1/claims/<namespace>/<key>    a number of the host, and a count that grows every two seconds while it compiles
 
 A claim is advice. It is removed when the entry is there, or will not be; a text that has not changed for some seconds
 is nobody's. Where a server creates without asking whether something is there, two hosts may compile the same.
@@ -9,6 +9,7 @@ is nobody's. Where a server creates without asking whether something is there, t
 from __future__ import annotations
 
 import os
+import re
 import threading
 from typing import Final
 
@@ -21,6 +22,7 @@ from jcache.remote.names import claim_name
 _BEAT_S: Final = 2.0
 SILENCE_S: Final = 3 * _BEAT_S
 _DONE: Final = b"done"
+_TEXT: Final = re.compile(rb"[0-9a-f]{16} \d{1,9}")
 
 
 class Claims:
@@ -60,7 +62,7 @@ class Claims:
     def text(self, namespace: str, key: str) -> bytes | None:
         """Return the text of the claim on an executable; None if nobody compiles it. Raise as `Remote.get`."""
         found = self._remote.transport.get(claim_name(namespace, key))
-        return None if found is None or found.data == _DONE else found.data
+        return None if found is None or not _TEXT.fullmatch(found.data) else found.data
 
     def begin_to_send(self, namespace: str, key: str) -> str:
         """Keep the claim on an executable while it is uploaded; return the claim's name, empty if there is none."""

@@ -11,24 +11,23 @@ Only programs that are given a store import this module.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from jcache import clock
 from jcache.errors import JcacheError, RemoteDenied
 from jcache.findings import Damage
 from jcache.forking import TellInChild
 from jcache.jax_internals.compile_scope import is_compiling
-from jcache.jax_internals.gc_pause import start_thread
 from jcache.jax_internals.maker import maker
 from jcache.jax_internals.rank_agreement import is_shared
 from jcache.layout import Kind, is_key
 from jcache.remote import FoundEntry, Timeouts, namespace_of, open_remote
-from jcache.remote.entries import claims_of
 from jcache.remote.transport import Pace
 from jcache.remote.usage import RemoteId
 from jcache.runtime.circuit_breaker import CircuitBreaker
 from jcache.runtime.remote_claims import SILENCE_S, Claims
+from jcache.runtime.remote_request import Request
 from jcache.runtime.remote_uploads import Claim, Upload, Uploads, Uses
 from jcache.runtime.verified_read import VerifiedEntry, build_seconds
 from jcache.verify.faults import fault_of
@@ -40,12 +39,9 @@ _WRITING: Final = Timeouts(connect_s=2.0, request_s=60.0, retries=0)  # the answ
 _CLAIMING: Final = Timeouts(connect_s=1.0, request_s=4.0, retries=0)
 _PAUSES_S: Final = (0.05, 1.0)  # the least and the longest between two looks at what another host compiles
 _LONGEST_WAIT_S: Final = 1800.0
+_MOST_IN_VAIN: Final = 3  # waits of a process for hosts that have died
 _ATTEMPTS: Final = 2
 _RETRY_AFTER_S: Final = 0.05
-_UNTIL_HEADERS_S: Final = 4.0  # of all attempts together
-_LEAST_S: Final = 2.0  # for the bytes of an entry
-_MOST_S: Final = 50.0
-_BYTES_PER_S: Final = 4 << 20
 _SLOW_S: Final = 0.5
 _FLUSH_S: Final = 3.0
 
@@ -91,6 +87,7 @@ class RemoteTier:
         self._has_warned = False
         writing = open_remote(self._url, _WRITING) if self._writes else None
         self._uploads = None if writing is None else Uploads(writing, self._breaker, self._note)
+        self._waits_in_vain = 0
         self._claims = None if writing is None else Claims(open_remote(self._url, _CLAIMING))
 
     def __str__(self) -> str:
@@ -112,7 +109,7 @@ class RemoteTier:
 
     def _request(self, ask: Callable[[Pace], T | None]) -> T | None:
         """Return the answer to a request; None if there is none in time."""
-        request = _Request(ask)
+        request = Request(ask)
         if not request.is_answered():
             self._breaker.open()
             self._note(f"Cannot read from {self}: it did not answer in time. The program goes on without the store.")
@@ -130,7 +127,7 @@ class RemoteTier:
                 lambda: (claims.text(namespace, key), self._remote.find(Kind.EXECUTABLES, namespace, key, pace))
             )
 
-        if not self._breaker.allows() or claim(over=False) is not False:
+        if not self._breaker.allows() or claim(over=False) is not False or self._waits_in_vain >= _MOST_IN_VAIN:
             return None
         began = changed = clock.monotonic()
         known: bytes | None = b""
@@ -142,6 +139,7 @@ class RemoteTier:
             if text != known:
                 known, changed = text, now
             elif now - changed > SILENCE_S:
+                self._waits_in_vain += 1
                 claim(over=True)
                 return None
         return None
@@ -245,57 +243,6 @@ class RemoteTier:
             self._open()
         else:
             self._is_off = True
-
-
-class _Request(Generic[T]):
-    """A request in a thread of its own.
-
-    Args:
-        ask: sends it; what it raises counts as no answer.
-
-    Attributes:
-        found: the answer.
-    """
-
-    def __init__(self, ask: Callable[[Pace], T | None]) -> None:
-        self.found: T | None = None
-        self._ask = ask
-        self._is_done = threading.Event()
-        self._end = clock.monotonic() + _UNTIL_HEADERS_S
-
-    def is_answered(self) -> bool:
-        """Send the request; return whether it has ended in time, with an answer or without."""
-        try:
-            start_thread(self._run)
-        except RuntimeError:  # the interpreter is ending, or there are no threads left
-            return True
-        while not self._is_done.wait(max(self._end - clock.monotonic(), 0.0)):
-            if clock.monotonic() >= self._end:
-                return False
-        return True
-
-    def _run(self) -> None:
-        try:
-            self.found = self._ask(self._pace)
-        finally:
-            self._is_done.set()
-
-    def _pace(self, size: int | None, metadata: Mapping[str, str]) -> float:
-        """Return the seconds that the bytes may take, as the deadline of whoever waits now is."""
-        seconds = deadline_s(size or 0, claims_of(metadata)[1])
-        self._end = clock.monotonic() + seconds
-        return seconds
-
-
-def deadline_s(size: int, build_s: float | None) -> float:
-    """Return the seconds that a program waits for the bytes of an entry.
-
-    Args:
-        size: their number.
-        build_s: what building the entry took, where that is known.
-    """
-    seconds = _LEAST_S + size / _BYTES_PER_S
-    return min(seconds if build_s is None else min(seconds, max(build_s, _LEAST_S)), _MOST_S)
 
 
 _TIERS: Final = TellInChild(RemoteTier._after_fork)
