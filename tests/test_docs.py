@@ -24,6 +24,8 @@ API_PAGE = (ROOT / "docs/reference/python-api.md").read_text()
 BUILT_PAGE = (ROOT / "docs/how-it-is-built.md").read_text()
 FUNCTIONS = sorted(name for name in jcache.__all__ if inspect.isfunction(getattr(jcache, name)))
 WITH_COMMANDS = [page for page in pages() if any(steps(page.read_text()))]
+LIBRARIES = ("equinox", "flax", "numpyro", "torax")  # each has a page
+WITH_TRACES = [page for page in pages() if page.stem in LIBRARIES and "trace hit" in page.read_text()]
 README_LINES = 150
 
 
@@ -131,6 +133,7 @@ def test_the_changelog_is_kept() -> None:
 )
 def test_commands_print_what_a_page_says(page: Path, tmp_path: Path) -> None:
     """The commands of a page, run in order, print the shown output, except for times and numbers of the machine."""
+    need_library(page)
     shell = Shell(tmp_path)
     for step in steps(page.read_text()):
         if step.command.startswith("zstd ") and not shutil.which("zstd"):
@@ -140,6 +143,23 @@ def test_commands_print_what_a_page_says(page: Path, tmp_path: Path) -> None:
             assert agree(step.command, *(same_jaxlib(text, step) for text in (step.expected, shown))), (
                 f"{name_of(page)}: $ {step.command}\nsays\n{step.expected}\nand prints\n{shown}"
             )
+
+
+def need_library(page: Path) -> None:
+    """Skip the test of a page on a library that is not installed."""
+    if page.stem in LIBRARIES and find_spec(page.stem) is None:
+        pytest.skip(f"{page.stem} is not installed: pip install '.[programs]'")
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("page", WITH_TRACES, ids=name_of)
+def test_the_program_of_a_library_starts_warm(page: Path, tmp_path: Path) -> None:
+    """The program of a page on a library hits in its second process the trace that its first one stored."""
+    need_library(page)
+    (tmp_path / "program.py").write_text("\n".join(blocks(page.read_text(), "py")))
+    shell = Shell(tmp_path)
+    printed = [shell.run("python program.py").splitlines()[-1] for _ in range(2)]
+    assert printed == ["0 trace hit", "1 trace hit"]
 
 
 def same_jaxlib(text: str, step: Step) -> str:
