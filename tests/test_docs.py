@@ -3,6 +3,7 @@
 import inspect
 import re
 import shutil
+import tomllib
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -120,9 +121,13 @@ def test_lines_fit(page: Path) -> None:
 
 
 def test_the_changelog_is_kept() -> None:
-    """The changelog follows Keep a Changelog."""
+    """The changelog follows Keep a Changelog: first what is not released, then this version with its date."""
     text = (ROOT / "CHANGELOG.md").read_text()
-    assert "keepachangelog.com" in text and "## [Unreleased]" in text
+    unreleased, latest = re.findall(r"^## (.*)$", text, re.MULTILINE)[:2]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "keepachangelog.com" in text and unreleased == "[Unreleased]"
+    assert re.fullmatch(rf"\[{re.escape(jcache.__version__)}\] - \d{{4}}-\d\d-\d\d", latest)
+    assert jcache.__version__ == project["version"]
 
 
 @pytest.mark.jax

@@ -94,7 +94,7 @@ if TYPE_CHECKING:
         precompile as precompile,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _MODULES = {
     "jcache.admin.api": "clear info prune",
     "jcache.admin.census": "Census Group KindCensus",
