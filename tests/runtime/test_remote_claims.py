@@ -22,11 +22,11 @@ def test_one_of_several_takes_it(remote: Remote) -> None:
     one, other = Claims(remote), Claims(open_remote(str(remote)))
     assert one.take(SPACE, key(1), 7) and not other.take(SPACE, key(1), 7) and other.take(SPACE, key(2), 7)
     assert other.text(SPACE, key(1)) is not None and other.text(SPACE, key(3)) is None
-    one.release(claim_name(SPACE, key(1)))
+    one.release(claim_name(SPACE, key(1)), is_stored=True)
     assert other.text(SPACE, key(1)) is None and other.take(SPACE, key(1), 7)
     assert not one.take(SPACE, key(1), 7) and one.take(SPACE, key(1), 7, over=True)
     for number in (1, 2):
-        one.release(claim_name(SPACE, key(number)))
+        one.release(claim_name(SPACE, key(number)), is_stored=True)
         other.forget(claim_name(SPACE, key(number)))
     if remote.can_list:
         assert not [found for batch in remote.transport.objects(CLAIMS) for found in batch]
@@ -60,5 +60,15 @@ def test_claims_are_a_threads(tmp_path: Path) -> None:
     claims.begin_to_send(SPACE, key(3))
     assert claims.of_thread() == [claim_name(SPACE, key(2))]
     for number in (1, 2, 3):
-        claims.release(claim_name(SPACE, key(number)))
+        claims.release(claim_name(SPACE, key(number)), is_stored=True)
     assert claims.of_thread() == []
+
+
+def test_what_was_not_stored(remote: Remote) -> None:
+    """Where an executable was compiled and not stored, nobody claims it or waits for it again."""
+    one, other = Claims(remote), Claims(open_remote(str(remote)))
+    assert one.take(SPACE, key(1), 7) and not other.take(SPACE, key(1), 7)
+    one.release(claim_name(SPACE, key(1)), is_stored=False)
+    assert other.text(SPACE, key(1)) is None
+    assert other.take(SPACE, key(1), 7) and one.take(SPACE, key(1), 7)
+    assert one.begin_to_send(SPACE, key(1)) == "" == other.begin_to_send(SPACE, key(1))

@@ -390,6 +390,27 @@ def test_what_another_host_does_not_store_is_not_waited_for(tmp_path: Path, tier
     other.flush()
 
 
+def test_no_more_than_two_hosts_are_waited_for(tmp_path: Path, tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one host after the other claims an executable and stores none, a program compiles it itself."""
+    compiling(monkeypatch)
+    remote, ends = open_remote((tmp_path / "store").as_uri()), threading.Event()
+    tier, name = tiers(str(remote), writes=True), claim_name(SPACE, key(1))
+    remote.transport.put(name, b"0" * 16 + b" 1", {}, replace=False)
+
+    def claim_in_turn() -> None:
+        number = 0
+        while not ends.wait(0.2):
+            number += 1
+            remote.transport.put(name, f"{number:016x} {number}".encode(), {}, replace=True)
+
+    with ThreadPoolExecutor() as pool:
+        others = pool.submit(claim_in_turn)
+        assert tier.get(EXECUTABLES, key(1)) is None
+        ends.set()
+        others.result()
+    assert tier._waits_in_vain == 0
+
+
 def test_a_host_that_died_is_not_waited_for_long(tmp_path: Path, tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim whose text does not change is taken over after some seconds, by one of those that wait."""
     compiling(monkeypatch)
@@ -402,7 +423,8 @@ def test_a_host_that_died_is_not_waited_for_long(tmp_path: Path, tiers: Tiers, m
     assert found is not None and b"dead" not in found.data
     tier.compiled()
     tier.flush()
-    assert remote.transport.get(claim_name(SPACE, key(1))) is None and tiers.said == []
+    found = remote.transport.get(claim_name(SPACE, key(1)))
+    assert found is not None and found.data == b"not stored" and tiers.said == []
     for number in range(2, 9):  # many died, or the store was copied meanwhile
         remote.transport.put(claim_name(SPACE, key(number)), b"00000000dead0000 7", {}, replace=False)
     began = time.monotonic()
@@ -420,7 +442,8 @@ def test_what_is_no_claim_is_not_waited_for(tmp_path: Path, tiers: Tiers, monkey
         assert tier.get(EXECUTABLES, key(number)) is None and tier._waits_in_vain == 0
         tier.compiled()
         tier.flush()
-        assert remote.transport.get(claim_name(SPACE, key(number))) is None
+        found = remote.transport.get(claim_name(SPACE, key(number)))
+        assert found is not None and found.data == b"not stored"
 
 
 def test_who_only_reads_claims_nothing(tmp_path: Path, tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,9 @@
 
     v1/claims/<namespace>/<key>    a number of the host, and a count that grows every two seconds while it compiles
 
-A claim is advice. It is removed when the entry is there, or will not be; a text that has not changed for some seconds
-is nobody's. Where a server creates without asking whether something is there, two hosts may compile the same.
+A claim is advice. It is removed when the entry is there. Where JAX did not store what it compiled, "not stored" stays
+in its place, and nobody waits for that executable again. A text that has not changed for some seconds is nobody's.
+Where a server creates without asking whether something is there, two hosts may compile the same.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from jcache.remote.names import claim_name
 _BEAT_S: Final = 2.0
 SILENCE_S: Final = 3 * _BEAT_S
 _DONE: Final = b"done"
+_NOT_STORED: Final = b"not stored"
 _TEXT: Final = re.compile(rb"[0-9a-f]{16} \d{1,9}")
 
 
@@ -38,10 +40,11 @@ class Claims:
         self._count = 0
         self._changed = threading.Condition()
         self._held: dict[str, int] = {}  # names of claims, with the thread that compiles; -1 while the entry is sent
+        self._released: dict[str, bool] = {}  # names of claims that were removed, and whether the entry is stored
         self._is_beating = False
 
     def take(self, namespace: str, key: str, thread: int, *, over: bool = False) -> bool:
-        """Claim an executable; return False if another process has done so. Raise as `Remote.put`.
+        """Claim an executable, if it is worth it; return False if another process has done so. Raise as `Remote.put`.
 
         Args:
             namespace: its namespace.
@@ -51,8 +54,9 @@ class Claims:
         """
         name = claim_name(namespace, key)
         if not self._remote.transport.put(name, self._text(), {}, replace=over):
-            if self.text(namespace, key) is not None:
-                return False
+            found = self._remote.transport.get(name)
+            if found is not None and (found.data == _NOT_STORED or _TEXT.fullmatch(found.data)):
+                return found.data == _NOT_STORED
             self._remote.transport.put(name, self._text(), {}, replace=True)
         with self._changed:
             self._held[name] = thread
@@ -84,13 +88,23 @@ class Claims:
             self._held.pop(name, None)
             self._changed.notify_all()
 
-    def release(self, name: str) -> None:
-        """Remove a claim, so that nobody waits for it; raise as `Remote.put`."""
-        self.forget(name)
+    def release(self, name: str, *, is_stored: bool) -> None:
+        """Remove a claim, so that nobody waits for it; raise as `Remote.put`.
+
+        Args:
+            name: its name.
+            is_stored: whether the executable is in the store now.
+        """
+        with self._changed:
+            self._held.pop(name, None)
+            self._released[name] = is_stored
+            self._changed.notify_all()
         self._remove(name)
 
     def _remove(self, name: str) -> None:
-        if self._remote.can_list:
+        if not self._released[name]:
+            self._remote.transport.put(name, _NOT_STORED, {}, replace=True)
+        elif self._remote.can_list:
             self._remote.transport.delete([name])
         else:
             self._remote.transport.put(name, _DONE, {}, replace=True)
@@ -122,7 +136,7 @@ class Claims:
             for name in names:
                 try:
                     self._remote.transport.put(name, self._text(), {}, replace=True)
-                    if name not in self._held:  # it was removed meanwhile
+                    if name not in self._held and name in self._released:  # it was removed meanwhile
                         self._remove(name)
                 except JcacheError:
                     self.forget(name)

@@ -40,6 +40,8 @@ _CLAIMING: Final = Timeouts(connect_s=1.0, request_s=4.0, retries=0)
 _PAUSES_S: Final = (0.05, 1.0)  # the least and the longest between two looks at what another host compiles
 _LONGEST_WAIT_S: Final = 1800.0
 _MOST_IN_VAIN: Final = 3  # waits of a process for hosts that have died
+_HOST: Final = 16  # digits of a claim that say whose it is
+_MOST_HOSTS: Final = 2  # that one after the other claim what is waited for
 _ATTEMPTS: Final = 2
 _RETRY_AFTER_S: Final = 0.05
 _SLOW_S: Final = 0.5
@@ -130,14 +132,17 @@ class RemoteTier:
         if not self._breaker.allows() or claim(over=False) is not False or self._waits_in_vain >= _MOST_IN_VAIN:
             return None
         began = changed = clock.monotonic()
-        known: bytes | None = b""
+        known, hosts = b"", set[bytes]()
         while (now := clock.monotonic()) - began < _LONGEST_WAIT_S and self._breaker.allows():
             clock.sleep(min(max((now - began) / 8, _PAUSES_S[0]), _PAUSES_S[1]))
             text, found = self._request(look) or (None, None)
             if found is not None or text is None:
                 return found
             if text != known:
+                hosts.add(text[:_HOST])
                 known, changed = text, now
+                if len(hosts) > _MOST_HOSTS:
+                    return None
             elif now - changed > SILENCE_S:
                 self._waits_in_vain += 1
                 claim(over=True)
@@ -162,7 +167,7 @@ class RemoteTier:
         claims, uploads = self._claims, self._uploads
         if claims is not None and uploads is not None:
             for name in claims.of_thread():
-                uploads.offer(Claim(claims, name))
+                uploads.offer(Claim(claims, name, is_stored=False))
 
     def offer(self, kind: Kind, key: str, data: bytes, seconds: float | None) -> None:
         """Store an entry in the background, if this program stores entries and not too many are waiting.
@@ -180,7 +185,8 @@ class RemoteTier:
         claims, claim = self._claims, None
         if claims is not None and namespace and (name := claims.begin_to_send(namespace, key)):
             claim = Claim(claims, name)
-        self._uploads.offer(Upload(kind, namespace, key, bytes(data), seconds, replaces, claim))
+        if not self._uploads.offer(Upload(kind, namespace, key, bytes(data), seconds, replaces, claim)) and claim:
+            self._uploads.offer(claim._replace(is_stored=False))
         self._tell()
 
     def flush(self, timeout_s: float = _FLUSH_S) -> None:

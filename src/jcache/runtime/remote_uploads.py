@@ -55,16 +55,17 @@ class Upload(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A claim to be removed."""
+    """A claim to be removed; `is_stored` is true if its entry is in the store."""
 
     claims: Claims
     name: str
+    is_stored: bool = True
     data: bytes = b""
 
     def send(self, remote: Remote) -> None:
         """Remove it; raise as `Claims.release`."""
         del remote
-        self.claims.release(self.name)
+        self.claims.release(self.name, is_stored=self.is_stored)
 
     def end(self) -> None:
         """Note that it has been removed or never will be."""
