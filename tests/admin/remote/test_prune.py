@@ -1,5 +1,6 @@
 """A store is pruned by the plan that a root of the same entries would have; a million take little memory."""
 
+import os
 import resource
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from jcache.layout import Kind
 from jcache.remote.address import parse_address
 from jcache.remote.client import Remote, open_remote
 from jcache.remote.lease import holding
+from jcache.remote.names import CLAIMS, claim_name
 from jcache.remote.transport import Fetched, Head, Listed, Pace
 from jcache.remote.usage import batch_names, record_uses
 from jcache.store.eviction import plan
@@ -167,6 +169,19 @@ def test_batches_are_merged(tmp_path: Path) -> None:
     before = planned_entries(remote)
     execute_prune(remote, plan_prune(remote, Policy(max_entries=100), tuple(Kind), grace_ns=0))
     assert len(batch_names(remote)) == 1 and planned_entries(remote) == before
+
+
+def test_old_claims_go(tmp_path: Path) -> None:
+    """Claims of hosts that died more than a day ago go with the first prune, and later ones stay."""
+    remote = filled(tmp_path)
+    for number in (1, 2):
+        remote.transport.put(claim_name(SPACE, key(number)), b"0" * 16 + b" 1", {}, replace=False)
+    old = tmp_path / "store" / claim_name(SPACE, key(1))
+    day_ago_s = time.time() - 25 * 3600
+    os.utime(old, (day_ago_s, day_ago_s))
+    execute_prune(remote, plan_prune(remote, Policy(max_entries=100), tuple(Kind), grace_ns=0))
+    assert [one.name for some in remote.transport.objects(CLAIMS) for one in some] == [claim_name(SPACE, key(2))]
+    assert len(kept(remote)) == 6
 
 
 @pytest.mark.full

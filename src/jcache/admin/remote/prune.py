@@ -16,6 +16,7 @@ from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.remote.client import Remote
 from jcache.remote.lease import holding
+from jcache.remote.names import CLAIMS
 from jcache.remote.usage import batch_names, read_batch, write_batch
 from jcache.store.entries import batches
 from jcache.store.eviction import plan
@@ -24,6 +25,7 @@ from jcache.store.order import Order
 from jcache.store.policy import Plan, Policy, Reason
 
 GRACE_NS: Final = 3600 * 1_000_000_000
+_CLAIM_NS: Final = 24 * 3600 * 1_000_000_000
 _AT_ONCE: Final = 1000
 _MERGED_FROM: Final = 16  # batches of uses
 
@@ -93,7 +95,7 @@ def _check(policy: Policy) -> None:
 def execute_prune(
     remote: Remote, planned: PrunePlan, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> None:
-    """Remove the victims of a plan, under the store's lease, and merge the batches of uses.
+    """Remove the victims of a plan and old claims, under the store's lease, and merge the batches of uses.
 
     Args:
         remote: the store.
@@ -113,6 +115,7 @@ def execute_prune(
             progress(done, len(rows))
         if planned.batches >= _MERGED_FROM:
             _merge_uses(remote)
+        _remove_old_claims(remote)
 
 
 def _merge_uses(remote: Remote) -> None:
@@ -125,3 +128,11 @@ def _merge_uses(remote: Remote) -> None:
     if latest:
         write_batch(remote, (f"{short} {used_ns}\n" for short, used_ns in latest.items()), clock.now_ns())
     remote.transport.delete(names)
+
+
+def _remove_old_claims(remote: Remote) -> None:
+    """Remove claims of hosts that have died, and what was not stored: a host that compiles renews its claim."""
+    before_ns = clock.now_ns() - _CLAIM_NS
+    old = [one.name for some in remote.transport.objects(CLAIMS) for one in some if one.written_ns < before_ns]
+    if old:
+        remote.transport.delete(old)
