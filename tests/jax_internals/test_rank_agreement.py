@@ -30,7 +30,7 @@ def in_threads(act):
 
 states = [distributed.State() for _ in range(COUNT)]
 in_threads(lambda number: states[number].initialize(f"localhost:{port}", COUNT, number))
-rank_agreement._PATIENCE_AFTER_SILENCE_S = 0.3
+rank_agreement._PATIENCE_AFTER_SILENCE_S = rank_agreement._PATIENCE_S = 0.3
 found = []
 for case in range(60):
     choose = random.Random(case)
@@ -43,8 +43,7 @@ for case in range(60):
             return
         time.sleep(0.6 if plans[number] == "late" else pauses[number])
         told[number] = rank_agreement.agree(
-            states[number].client, processes, number, f"case{case}", has=plans[number] != "lacks")
-    rank_agreement._Patience.seconds = 0.3
+            states[number].client, processes, number, f"case{case}", has=plans[number] != "lacks", build_s=0.1)
     in_threads(act)
     found.append([plans, told])
 in_threads(lambda number: states[number].shutdown())

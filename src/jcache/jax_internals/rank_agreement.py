@@ -34,7 +34,8 @@ if False:  # for the type checker: typing and collections.abc are not needed to 
 
     Tell = Callable[[str], object]
 
-PATIENCE_S = 30.0  # how long a process waits for the others
+_PATIENCE_S = 30.0  # how long a process waits for the others at least: as long as compiling the program took
+_MOST_PATIENCE_S = 600.0
 _PATIENCE_AFTER_SILENCE_S = 2.0  # and how long once they have not answered
 _STEP_S = 1.0  # of the wait for a verdict, so that Ctrl-C is heard meanwhile
 _READ_S = 5.0  # for a verdict that is there
@@ -49,10 +50,10 @@ class _Thread(threading.local):
     computation: "Any" = None
 
 
-class _Patience:
-    """How long this process waits for the others."""
+class _Others:
+    """Whether another process has not answered in time, the last time that this one has waited."""
 
-    seconds = PATIENCE_S
+    are_silent = False
 
 
 _thread = _Thread()
@@ -93,7 +94,9 @@ def is_shared() -> bool:
     return bool(module._thread.processes)
 
 
-def agree(client: "Any", processes: "tuple[int, ...]", process: int, place: str, *, has: bool) -> bool:
+def agree(
+    client: "Any", processes: "tuple[int, ...]", process: int, place: str, *, has: bool, build_s: float = 0.0
+) -> bool:
     """Return whether all processes have an executable; wait for them, but not for long.
 
     Args:
@@ -102,6 +105,7 @@ def agree(client: "Any", processes: "tuple[int, ...]", process: int, place: str,
         process: the number of this one.
         place: what identifies the look-up in the key-value store, the same in each process.
         has: whether this process has it.
+        build_s: what compiling it took, for as long as which waiting is worth it.
     """
     if not has:
         _settle(client, place, _MISS)
@@ -110,11 +114,12 @@ def agree(client: "Any", processes: "tuple[int, ...]", process: int, place: str,
         client.key_value_set(f"{place}/has/{process}", "")
     except Exception:
         return _settle(client, place, _MISS)
-    end = time.monotonic() + _Patience.seconds
+    patience = _PATIENCE_AFTER_SILENCE_S if _Others.are_silent else max(_PATIENCE_S, min(build_s, _MOST_PATIENCE_S))
+    end = time.monotonic() + patience
     verdict = (
         _collected(client, place, len(processes), end) if process == processes[0] else _awaited(client, place, end)
     )
-    _Patience.seconds = _PATIENCE_AFTER_SILENCE_S if verdict is None else PATIENCE_S
+    _Others.are_silent = verdict is None
     return _settle(client, place, _MISS) if verdict is None else verdict == _HIT
 
 
@@ -200,12 +205,12 @@ def _agree_on_look_ups(plain: "Any", tell: "Tell") -> "Any":
             return plain(*args, **named)
         state: Any = sys.modules["jax._src.distributed"].global_state
         key = str(args[0] if args else named["cache_key"])
-        place, has = _next_place(key, processes), False
+        place, has, build_s = _next_place(key, processes), False, 0.0
         try:
             found = plain(*args, **named)
-            has = found[0] is not None
+            has, build_s = found[0] is not None, float(found[1] or 0)
         finally:
-            all_have = agree(state.client, processes, state.process_id, place, has=has)
+            all_have = agree(state.client, processes, state.process_id, place, has=has, build_s=build_s)
         if has and not all_have:
             try:
                 tell(key)
