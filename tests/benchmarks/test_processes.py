@@ -21,6 +21,7 @@ from tests.benchmarks.measure import user_environment
 NETWORK = Path(__file__).parent.parent / "programs" / "network.py"
 ROUNDS = 20
 JCACHE = Path(sys.executable).with_name("jcache")
+IMPORTS = "import jax, jcache; jcache.enable, jcache.jit"  # the modules of both
 # Runs its arguments, and writes the CPU time of that process alone to the file that is named first.
 TIMED = """
 import os, subprocess, sys
@@ -65,6 +66,15 @@ def test_the_command_itself(benchmark: Any, tmp_path: Path) -> None:
         "run": lambda: cpu_seconds([JCACHE, "run", "--", "true"], env),
     }
     assert compare_ways(benchmark, ways, "typer")["run"] <= 1.3
+
+
+def test_the_imports(benchmark: Any) -> None:
+    """Importing jcache, with what `enable` and `jit` need, adds at most a quarter to the CPU time of importing JAX."""
+    ways: dict[str, Callable[[], float]] = {
+        "jax": lambda: cpu_seconds([sys.executable, "-c", "import jax"], user_environment()),
+        "both": lambda: cpu_seconds([sys.executable, "-c", IMPORTS], user_environment()),
+    }
+    assert compare_ways(benchmark, ways, "jax")["both"] <= 1.25
 
 
 @pytest.mark.parametrize("program", ["layers", "linen"])

@@ -4,12 +4,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import pytest
 import zstandard
 
+from jcache.formats.compression import Codec
 from jcache.formats.digest import digest
+from jcache.formats.executable import pack_executable
 from jcache.layout import Kind
 from jcache.shipping.archive import ArchiveWriter, item_name
 from jcache.shipping.archive.manifest import MAX_ENTRIES, Item, Manifest
@@ -132,6 +135,16 @@ def test_a_large_archive_arrives(large_archive: Path, tmp_path: Path, full: bool
     for found in (f"{many:,} new", f"{many:,} present and equal"):
         done = measured("import", "--root", tmp_path / "root", large_archive)
         assert done.code == 0 and found in done.out and done.mebibytes < (LIMIT_MIB if full else LIMIT_MIB / 2), done
+
+
+def test_a_solid_archive_needs_little_memory(tmp_path: Path, full: bool) -> None:
+    """`export --solid` takes at most 300 MiB, also, with --full, for contents that are larger than zstd's window."""
+    (tmp_path / "cache").mkdir()
+    for number in range(150 if full else 3):
+        data = pack_executable(xla_program(Random(number).randbytes(1 << 20)), 1, Codec.ZSTD)
+        (tmp_path / "cache" / f"{key(number)}-cache").write_bytes(data)
+    done = measured("export", "--solid", "--root", tmp_path / "cache", "--output", tmp_path / "a.jca")
+    assert done.code == 0 and done.mebibytes <= 300, done
 
 
 def test_more_than_there_may_be_is_refused(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ class Preset(StrEnum):
         BALANCED: every executable is stored, however small and fast to compile; the compiler's options stay.
         MAX_PERFORMANCE: the same, with ``jax_optimization_level="O2"`` (jax >= 0.6.2): XLA's compilers for GPUs
             and TPUs spend more time on faster executables. On the CPU this changes nothing but the keys.
-        FAST_COMPILE: the same, with ``jax_disable_most_optimizations``: a fifth to a quarter less time to compile, for
-            executables that take two to four times as long and whose results differ in the last bits. For development.
+        FAST_COMPILE: the same, with ``jax_disable_most_optimizations``: less time to compile, for slower executables
+            whose results differ in the last bits. For development.
 
     The other two change the keys: an entry that was stored under one preset is not hit under another.
     """
