@@ -22,6 +22,7 @@ ELSEWHERE = {
     "clock.py",
     "runs/recorder/sitecustomize.py",  # of the standard library only: it runs where jcache is not installed
     *(f"runs/recorder/{name}.py" for name in ("jax_cache", "key_recorder", "listener", "other_keys")),  # the same
+    "jax_internals/rank_agreement.py",  # the recorder loads it, too
     "jax_internals/gc_pause.py",  # a thread that sleeps must call nothing of Python's, see `start_thread`
     "runtime/debounce.py",  # the same; tests give it a sleep of their own
 }

@@ -30,7 +30,6 @@ print(json.dumps([told, inside, compile_scope.is_compiling()]))
 """
 
 
-@pytest.mark.contract
 def test_it_is_called_after_each_program() -> None:
     """A program that cannot be compiled counts as well, and what the function raises does not matter."""
     told, inside, after = run(PROGRAM).value

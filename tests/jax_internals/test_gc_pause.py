@@ -162,7 +162,12 @@ def test_every_thread_in_a_program_is_started_so() -> None:
     """
     src = Path(package.__file__).parent
     commands = {"cli", "shipping", "verify", "admin"}
-    elsewhere = {"runs/launch.py", "runtime/checked_reads.py", "remote/transfer.py"}  # in processes of commands
+    elsewhere = {
+        "runs/launch.py",
+        "runtime/checked_reads.py",
+        "runtime/prefetch.py",
+        "remote/transfer.py",
+    }  # in processes of commands
     starting = re.compile(r"threading\.(Thread|Timer)\(|Executor\(|start_new_thread\(|import (Thread|Timer)\b")
     found = {str(path.relative_to(src)) for path in src.rglob("*.py") if starting.search(path.read_text())}
     assert {name for name in found if name.split("/")[0] not in commands} - elsewhere == {"jax_internals/gc_pause.py"}

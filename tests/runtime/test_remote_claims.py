@@ -1,5 +1,6 @@
 """The first host that lacks an executable claims it, and the others wait as long as the claim lives."""
 
+import gc
 import threading
 import time
 from pathlib import Path
@@ -43,6 +44,7 @@ def test_its_text_changes_while_it_is_held(tmp_path: Path, monkeypatch: pytest.M
         name = claims.begin_to_send(SPACE, key(number))
         assert name == claim_name(SPACE, key(number)) and claims.of_thread() == []
         later = claims.text(SPACE, key(number))
+        until(gc.isenabled)  # all the time, but while it beats
         until(lambda number=number, later=later: claims.text(SPACE, key(number)) != later)  # type: ignore[misc]
         claims.forget(name)
         until(lambda: not claims._is_beating)

@@ -14,7 +14,6 @@ import re
 import threading
 from typing import Final
 
-from jcache import clock
 from jcache.errors import JcacheError
 from jcache.jax_internals.gc_pause import start_thread
 from jcache.remote.client import Remote
@@ -38,7 +37,7 @@ class Claims:
         self._remote = remote
         self._holder = os.urandom(8).hex()
         self._count = 0
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._held: dict[str, int] = {}  # names of claims, with the thread that compiles; -1 while the entry is sent
         self._released: dict[str, bool] = {}  # names of claims that were removed, and whether the entry is stored
         self._is_beating = False
@@ -58,7 +57,7 @@ class Claims:
             if found is not None and (found.data == _NOT_STORED or _TEXT.fullmatch(found.data)):
                 return found.data == _NOT_STORED
             self._remote.transport.put(name, self._text(), {}, replace=True)
-        with self._changed:
+        with self._lock:
             self._held[name] = thread
         self._begin_to_beat()
         return True
@@ -71,7 +70,7 @@ class Claims:
     def begin_to_send(self, namespace: str, key: str) -> str:
         """Keep the claim on an executable while it is uploaded; return the claim's name, empty if there is none."""
         name = claim_name(namespace, key)
-        with self._changed:
+        with self._lock:
             if name in self._held:
                 self._held[name] = -1
                 return name
@@ -79,14 +78,13 @@ class Claims:
 
     def of_thread(self) -> list[str]:
         """Return the names of this thread's claims on executables that have been compiled and will not be stored."""
-        with self._changed:
+        with self._lock:
             return [name for name, thread in self._held.items() if thread == threading.get_ident()]
 
     def forget(self, name: str) -> None:
         """Keep a claim no longer: the others see that its text does not change."""
-        with self._changed:
+        with self._lock:
             self._held.pop(name, None)
-            self._changed.notify_all()
 
     def release(self, name: str, *, is_stored: bool) -> None:
         """Remove a claim, so that nobody waits for it; raise as `Remote.put`.
@@ -95,10 +93,9 @@ class Claims:
             name: its name.
             is_stored: whether the executable is in the store now.
         """
-        with self._changed:
+        with self._lock:
             self._held.pop(name, None)
             self._released[name] = is_stored
-            self._changed.notify_all()
         self._remove(name)
 
     def _remove(self, name: str) -> None:
@@ -114,29 +111,28 @@ class Claims:
         return f"{self._holder} {self._count}".encode()
 
     def _begin_to_beat(self) -> None:
-        with self._changed:
+        with self._lock:
             if self._is_beating:
                 return
             self._is_beating = True
+        self._beat_later()
+
+    def _beat_later(self) -> None:
         try:
-            start_thread(self._beat)
+            start_thread(self._beat, after=_BEAT_S)  # which waits without a pause of Python's collector
         except RuntimeError:  # the interpreter is ending, or there are no threads left
             self._is_beating = False
 
     def _beat(self) -> None:
-        while True:
-            with self._changed:
-                end = clock.monotonic() + _BEAT_S
-                while self._held and (left := end - clock.monotonic()) > 0:
-                    self._changed.wait(left)
-                names = list(self._held)
-                if not names:
-                    self._is_beating = False
-                    return
-            for name in names:
-                try:
-                    self._remote.transport.put(name, self._text(), {}, replace=True)
-                    if name not in self._held and name in self._released:  # it was removed meanwhile
-                        self._remove(name)
-                except JcacheError:
-                    self.forget(name)
+        with self._lock:
+            names = list(self._held)
+            self._is_beating = bool(names)
+        for name in names:
+            try:
+                self._remote.transport.put(name, self._text(), {}, replace=True)
+                if name not in self._held and name in self._released:  # it was removed meanwhile
+                    self._remove(name)
+            except JcacheError:
+                self.forget(name)
+        if names:
+            self._beat_later()

@@ -19,6 +19,7 @@ from jcache.errors import JcacheError, RemoteDenied
 from jcache.findings import Damage
 from jcache.forking import TellInChild
 from jcache.jax_internals.compile_scope import is_compiling
+from jcache.jax_internals.gc_pause import collector
 from jcache.jax_internals.maker import maker
 from jcache.jax_internals.rank_agreement import is_shared
 from jcache.layout import Kind, is_key
@@ -131,6 +132,7 @@ class RemoteTier:
 
         if not self._breaker.allows() or claim(over=False) is not False or self._waits_in_vain >= _MOST_IN_VAIN:
             return None
+        collector.go_on()  # it may be off while a trace is looked up
         began = changed = clock.monotonic()
         known, hosts = b"", set[bytes]()
         while (now := clock.monotonic()) - began < _LONGEST_WAIT_S and self._breaker.allows():

@@ -45,8 +45,6 @@ class Upload(NamedTuple):
         """Store it; raise as `Remote.put`."""
         entry = self.kind, self.namespace, self.key
         remote.put(*entry, self.data, seconds=self.seconds, replace=self.replaces)
-        if self.claim is not None:
-            self.claim.send(remote)
 
     def end(self) -> None:
         """Note that it has been stored or never will be."""
@@ -169,8 +167,11 @@ class Uploads:
     def _store(self, upload: Job) -> None:
         try:
             # obstore makes no objects of Python's while it sends, so that a collection would not run in this thread
-            with nullcontext() if self._remote.address.is_web else collector.resumes():
+            is_quick = self._remote.address.is_web or isinstance(upload, Claim)
+            with nullcontext() if is_quick else collector.resumes():
                 upload.send(self._remote)
+            if isinstance(upload, Upload) and upload.claim is not None:
+                upload.claim.send(self._remote)
         except RemoteDenied as error:
             with self._changed:
                 self._is_denied = True
