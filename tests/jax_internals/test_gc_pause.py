@@ -1,28 +1,27 @@
 """Garbage collection is off while any thread pauses it, and is as before when the last pause ends."""
 
 import gc
+import json
 import os
 import re
 import subprocess
 import sys
 import threading
-import time
-from _thread import allocate_lock
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
 import jcache as package
-from jcache.jax_internals.gc_pause import collector, start_thread
+from jcache.jax_internals.gc_pause import collector
+from tests.helpers.waiting import until
 
 
 @pytest.fixture(autouse=True)
 def enabled() -> Iterator[None]:
-    assert gc.isenabled()
+    until(gc.isenabled)  # a thread of another test may end
     yield
-    assert gc.isenabled()
+    until(gc.isenabled)
 
 
 def test_it_waits_and_goes_on() -> None:
@@ -81,6 +80,7 @@ def test_the_last_thread_lets_it_go_on() -> None:
 FORKING = """
 import gc, os, threading
 from jcache.jax_internals.gc_pause import collector
+from tests.helpers.waiting import until
 begun, end = threading.Event(), threading.Event()
 
 def other():
@@ -109,51 +109,49 @@ def test_a_forked_child_has_its_own() -> None:
     assert done.stdout.split() == ["11", "False"]
 
 
-class Garbage:
-    """An object in a cycle with itself; it records the thread in which it is finalized."""
+FINALIZERS = """
+import gc, json, sys, threading, time
+from _thread import allocate_lock
+from jcache.jax_internals.gc_pause import start_thread
 
-    ended: ClassVar[list[int]] = []
+class Garbage:  # in a cycle with itself; it records the thread in which it is finalized
+    ended = []
+    def __init__(self): self.me = self
+    def __del__(self): self.ended.append(threading.get_ident())
 
-    def __init__(self) -> None:
-        self.me = self
+fails = sys.argv[1] == "True"
+begin, done, made = allocate_lock(), allocate_lock(), []
+done.acquire()
 
-    def __del__(self) -> None:
-        self.ended.append(threading.get_ident())
+def work():
+    made.extend([[]] for _ in range(1000))
+    done.release()
+    if fails:
+        raise ValueError("of no interest")
+
+gc.collect()
+for _ in range(20):
+    gc.disable()
+    begin.acquire()
+    Garbage()
+    gc.set_threshold(1)
+    start_thread(work, after=1, sleep=lambda _: begin.acquire())
+    gc.enable()  # from here on this thread makes no object
+    begin.release()
+    done.acquire()
+    while not gc.isenabled():
+        time.sleep(0.001)
+    begin.release()
+    gc.collect()
+print(json.dumps([len(Garbage.ended), set(Garbage.ended) == {threading.get_ident()}]))
+"""
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_no_finalizer_of_the_program_runs_in_a_thread_of_ours(fails: bool) -> None:
     """No finalizer of the program runs in a thread of jcache, even if every allocation would start a collection."""
-    begin, done, before = allocate_lock(), allocate_lock(), gc.get_threshold()
-    made: list[object] = []
-    done.acquire()
-
-    def work() -> None:
-        made.extend([[]] for _ in range(1000))
-        done.release()
-        if fails:
-            raise ValueError("of no interest")
-
-    Garbage.ended.clear()
-    gc.collect()
-    try:
-        for _ in range(20):
-            gc.disable()
-            begin.acquire()
-            Garbage()
-            gc.set_threshold(1)
-            start_thread(work, after=1, sleep=lambda _: begin.acquire())
-            gc.enable()  # from here on this thread makes no object
-            begin.release()
-            done.acquire()
-            while not gc.isenabled():
-                time.sleep(0.001)
-            begin.release()
-            gc.collect()
-    finally:
-        gc.enable()
-        gc.set_threshold(*before)
-    assert len(Garbage.ended) == 20 and set(Garbage.ended) == {threading.get_ident()}
+    done = subprocess.run([sys.executable, "-c", FINALIZERS, str(fails)], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [20, True]
 
 
 def test_every_thread_in_a_program_is_started_so() -> None:
