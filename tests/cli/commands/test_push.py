@@ -58,7 +58,7 @@ def test_damage_stays_behind(jcache: Jcache, root: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        ((), 2, "No store is named: write a URL"),
+        ((), 2, "No store is named: write one"),
         (("ftp://h/x",), 2, "begins with none of s3://"),
         (("http://user:hush@h:x/",), 2, "is no URL"),
         (("s3://key:hush@bucket/x",), 2, "credentials and endpoints come from the environment"),

@@ -6,6 +6,7 @@ import pytest
 
 from jcache.layout import Kind
 from jcache.remote.client import open_remote
+from jcache.store.roots import create_root
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import add, key
 from tests.helpers.imports import content, facts, populated
@@ -25,6 +26,25 @@ def test_two_hosts(jcache: Jcache, tmp_path: Path) -> None:
     assert jcache("sync", "--root", one.path, env={"JCACHE_REMOTE": url}).code == 0
     assert len(facts(one)) == 7 == len(list(open_remote(url).list()))
     assert (Kind.TRACES, key(500)) in facts(one)
+
+
+@pytest.mark.parametrize("command", ["sync", "pull"])
+def test_another_build_stays_and_is_a_success(command: str, jcache: Jcache, tmp_path: Path) -> None:
+    """Two hosts that have compiled the same program for themselves keep their own; --replace takes the store's."""
+    one, two, url = populated(tmp_path / "one", count=2), create_root(tmp_path / "two"), f"file://{tmp_path}/store"
+    mine = {}
+    for number, kind in enumerate(Kind):
+        for each in range(2):
+            a_key = key(1000 * number + each)
+            path = add(two.directory(kind), a_key, content(kind, a_key, 1), written_ns=1)
+            mine[path] = path.read_bytes(), content(kind, a_key)
+    assert jcache("push", url, "--root", one.path).code == 0
+    done = jcache(command, url, "--root", two.path)
+    assert done.code == 0 and "6 present and different, kept" in done.out and f"jcache pull {url} --replace" in done.out
+    assert all(path.read_bytes() == own for path, (own, _) in mine.items())
+    assert jcache("pull", url, "--root", two.path, "--replace").code == 0
+    assert all(path.read_bytes() == others for path, (_, others) in mine.items())
+    assert jcache("verify", "--root", two.path).code == 0
 
 
 def test_it_takes_no_keys(jcache: Jcache, tmp_path: Path) -> None:

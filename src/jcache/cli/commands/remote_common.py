@@ -56,7 +56,8 @@ def named(words: Sequence[str] | None) -> Named:
         return Named(first, rest[1:])
     url = os.environ.get(VARIABLE, "")
     if not url:
-        raise InvalidValue(f"No store is named: write a URL, such as s3://bucket/prefix, or set {VARIABLE}.")
+        what = f"'{first}' is no URL" if first else "No store is named"
+        raise InvalidValue(f"{what}: write one, such as s3://bucket/prefix or file:///path, or set {VARIABLE}.")
     return Named(url, rest)
 
 

@@ -97,10 +97,12 @@ class ImportReport:
 
     @property
     def complete(self) -> bool:
-        """Whether all entries of the archive are in the root."""
-        lacking = {ImportOutcome.DIFFERENT, ImportOutcome.REFUSED, ImportOutcome.CODE} | (
-            set() if self.omissions_reported else {ImportOutcome.OMITTED}
-        )
+        """Whether all entries of the archive are in the root; a pull also counts sound ones of another build."""
+        lacking = {ImportOutcome.REFUSED, ImportOutcome.CODE}
+        if not self.is_pull or self.kept_damage:
+            lacking.add(ImportOutcome.DIFFERENT)
+        if not self.omissions_reported:
+            lacking.add(ImportOutcome.OMITTED)
         return not lacking & {*self.outcomes.values(), *self.neighbours.values()} and not (
             self.refused or self.step_failed
         )
@@ -166,7 +168,9 @@ class ImportReport:
         kept, root = self.with_outcome(ImportOutcome.DIFFERENT), self.root.path
         damaged = self.damaged()
         if len(kept) > len(self.kept_damage):
-            yield "An entry of the same key with other bytes is another build of the program: --replace imports it."
+            build = "An entry of the same key with other bytes is another build of the program"
+            pull = command(f"pull {shown(self.source)} --replace", root)
+            yield f"{build}: `{pull}` takes it" if self.is_pull else f"{build}: --replace imports it."
         if unread := len(self.kept_damage) - len(damaged):
             number = output.count(unread, "entry", "entries")
             why = command("verify", root)
@@ -184,7 +188,9 @@ class ImportReport:
                 " only what such a cache needs; the program that wrote them makes them again"
             )
         if self.refused:
-            again = f"push them again, which replaces them after `{command('verify --repair', shown(self.source))}`"
+            again = (
+                f"`{command('verify --repair', shown(self.source))}` removes them, and the next push stores them again"
+            )
             way = again if self.is_pull else "export or copy the archive again"
             yield f"Refused entries do not have the bytes that they should: {way}"
         if self.with_outcome(ImportOutcome.OMITTED) and not self.is_pull:
