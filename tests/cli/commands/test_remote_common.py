@@ -9,7 +9,7 @@ from jcache.errors import InvalidValue
 def test_urls_and_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first word is the store if it is a URL; else the environment names it."""
     assert named(["s3://b/x", "key"]) == ("s3://b/x", ("key",))
-    with pytest.raises(InvalidValue, match="No store is named"):
+    with pytest.raises(InvalidValue, match="'key' is no URL"):
         named(["key"])
     monkeypatch.setenv("JCACHE_REMOTE", "s3://c")
     assert named(["key"]) == ("s3://c", ("key",)) and named(None) == ("s3://c", ())
