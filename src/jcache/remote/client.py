@@ -7,11 +7,12 @@ there already is a lost race, and a success. Only an entry that was found damage
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import Final, Self
 
-from jcache.errors import InvalidValue
+from jcache.errors import InvalidValue, NoCacheHere
 from jcache.formats.digest import digest as digest_of
 from jcache.layout import Kind
 from jcache.remote import names
@@ -27,6 +28,7 @@ from jcache.remote.entries import (
     metadata_text,
 )
 from jcache.remote.transport import Fetched, Head, Listed, Pace, Timeouts, Transport
+from jcache.text import command, quoted
 
 _MAX_DIGEST_BYTES: Final = 1024
 
@@ -270,3 +272,19 @@ def open_remote(url: str, timeouts: Timeouts | None = None) -> Remote:
 
         transport = WebStore(address, timeouts)
     return Remote(address, transport)
+
+
+def open_existing(url: str) -> Remote:
+    """Return the store at a URL, as `open_remote` does, for whoever wants to read what is there.
+
+    Raises:
+        InvalidValue: it is no URL of a store, or a package is not installed.
+        NoCacheHere: it is a directory that does not exist.
+    """
+    remote = open_remote(url)
+    if remote.address.scheme == "file" and not os.path.isdir(remote.address.path):
+        raise NoCacheHere(
+            f"There is no directory {remote.address.path}, so nothing is stored at {remote}: check the URL, or store"
+            f" something with `{command(f'push {quoted(str(remote))}', None)}`."
+        )
+    return remote

@@ -114,3 +114,13 @@ def test_s3(jcache: Jcache, s3: S3Server, tmp_path: Path) -> None:
     assert jcache(*wanted, env=s3.writer).code == 0
     assert len(jcache("ls", "--root", url, "-q", env=s3.reader).out.splitlines()) == 2
     assert jcache("prune", "--max-entries", "0", "--grace", "0s", "--root", url, env=s3.writer).code == 0
+
+
+@pytest.mark.parametrize("words", ["info", "ls", "du", "verify", "prune --max-size 1GB", "pull"])
+def test_a_directory_that_is_not_there(words: str, jcache: Jcache, tmp_path: Path) -> None:
+    """A mistyped directory is no empty store, and is not made."""
+    url = f"file://{tmp_path}/stroe"
+    place = [url, "--root", tmp_path / "root"] if words == "pull" else ["--root", url]
+    done = jcache(*words.split(), *place)
+    assert done.code == 10 and "There is no directory" in done.err and f"jcache push {url}" in done.err
+    assert not (tmp_path / "stroe").exists() and done.out == ""

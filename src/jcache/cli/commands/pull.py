@@ -37,7 +37,7 @@ from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import ImportReport
 from jcache.cli.stores import store_of
 from jcache.errors import BadArchive
-from jcache.remote.client import Remote, open_remote
+from jcache.remote.client import Remote, open_existing
 from jcache.shipping.archive import ArchiveReader, open_archive
 from jcache.shipping.forecast.verdict import Hit
 from jcache.shipping.importer.archive_import import Trust, execute_plan, plan_import
@@ -86,7 +86,7 @@ def pull(
         require_signature=require_signature,
         allowed_signers=signers_file(allowed_signers, required=require_signature),
     )
-    with open_remote(url) as remote:
+    with open_existing(url) as remote:
         if len(keys) == 1 and has_generation(remote, keys[0]):
             report, code = _pull_generation(remote, keys[0], target_of(root, options), is_named=root is not None)
         else:

@@ -22,7 +22,7 @@ from jcache.entry import Entry
 from jcache.errors import InvalidValue
 from jcache.findings import Damage
 from jcache.layout import Kind, Root, short_key
-from jcache.remote.client import Remote, open_remote
+from jcache.remote.client import Remote, open_existing
 from jcache.remote.names import GENERATIONS, MANIFESTS
 from jcache.store.policy import Policy
 from jcache.store.removal import Removed
@@ -34,7 +34,7 @@ _NOWHERE: Final = Root(Path(), plain=True)  # of a report whose root is printed 
 
 def info(url: str, *, json: bool, quiet: bool) -> None:
     """Show what a store holds: entries, bytes and times of each kind, and of each namespace of executables."""
-    with open_remote(url) as remote:
+    with open_existing(url) as remote:
         listing = RemoteListing.of(remote)
         listing.add_uses(remote)
         names = [one.name.removeprefix(GENERATIONS) for batch in remote.transport.objects(GENERATIONS) for one in batch]
@@ -97,7 +97,7 @@ class _Known:
 
 def ls(url: str, selection: Selection, shown: Sequence[Field], *, json: bool, quiet: bool, verbose: bool) -> None:
     """List the entries of a store; build seconds, hits and runs are not known of them."""
-    with open_remote(url) as remote:
+    with open_existing(url) as remote:
         listing = RemoteListing.of(remote, selection.kinds)
         listing.add_uses(remote)
     rows = listing.selected(selection.filters, selection.sort, selection.limit)
@@ -128,7 +128,7 @@ def groups(url: str, by: Grouping, kinds: Sequence[Kind]) -> list[Group]:
     """
     if by is Grouping.RUN:
         raise InvalidValue("du --by run is about the runs of a root: a store does not tell which run stored an entry.")
-    with open_remote(url) as remote:
+    with open_existing(url) as remote:
         listing = RemoteListing.of(remote, kinds)
     sizes, found = listing.numbers("bytes"), dict[str, Group]()
     for row in range(len(listing)):
@@ -165,7 +165,7 @@ def prune(
 ) -> int:
     """Remove from a store the entries that a policy selects; return the exit code."""
     grace_ns = GRACE_NS if grace is None else parse_age(grace)
-    with open_remote(url) as remote:
+    with open_existing(url) as remote:
         planned = plan_prune(remote, policy, kinds, filters=filters, grace_ns=grace_ns)
         victims = planned.plan.victims
         if not dry_run:
@@ -194,7 +194,7 @@ def verify(
     verbose: bool,
 ) -> int:
     """Check every entry of a store; return the exit code."""
-    with open_remote(url) as remote, Bar("verifying") as bar:
+    with open_existing(url) as remote, Bar("verifying") as bar:
         found = verify_store(remote, kinds, quick=quick, repair=repair, progress=bar.show)
     findings = [finding for finding in found.findings if finding.damage not in ignored]
     if json:
