@@ -15,7 +15,6 @@ WITHOUT_TESTS = {
     "explain/change.py": "two values: `test_compare` tells what they mean",
     "explain/evidence.py": "a type",
     "explain/result.py": "a diagnosis as values: `test_diagnosis` tells what they mean",
-    "jax_internals/module_text.py": "the text of a module, which `test_compile_hook` and `test_rank_agreement` compare",
     "jax_internals/compile_record.py": "two records that `compile_hook` fills, and that `test_compile_hook` looks at",
     "remote/transport.py": "a protocol and values: `test_client` and the tests of each store tell what they mean",
     "runs/recorder/file_names.py": "two names",

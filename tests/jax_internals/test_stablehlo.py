@@ -36,13 +36,6 @@ def test_a_signature_is_of_types_and_not_of_the_program() -> None:
     assert others[0] == same and len({same, *others[1:]}) == 4
 
 
-def test_the_text_is_of_the_program_and_not_of_its_name() -> None:
-    """Equal programs have one digest, whatever their functions are called and wherever they stand."""
-    program = "[s.text_digest(lowered(f, x)) for f in (twice, lambda value: value * 2, thrice)]"
-    twice, unnamed, thrice = said(program)
-    assert twice == unnamed != thrice
-
-
 def test_custom_calls_are_known() -> None:
     """The calls of a decomposition are found, JAX promises each of them to every process, and other ones are named."""
     plain, calls, unknown = said(
