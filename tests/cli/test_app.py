@@ -13,7 +13,7 @@ from jcache.cli.app import _PANELS, COMMANDS
 from tests.helpers.command_line import Jcache, clean_environment
 from tests.helpers.terminals import WIDTHS, Terminal
 
-STORE = "file:///nowhere/at/all"  # an empty store
+STORE = Path(__file__).parent.as_uri()  # a directory without a store in it
 RUNS = {
     "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "explain": ["jit_train"],
     "prune": ["--max-size", "50k"], "config": [],
