@@ -39,11 +39,12 @@ def used_before(root: Root, command: Sequence[str]) -> tuple[str, ...]:
         command: the program and its arguments.
     """
     wanted = tuple(without_secrets(command))
-    for data in reversed(read_records(root, latest=_RUNS)):
-        record = record_from(data)
-        if record is not None and tuple(record.command) == wanted:
-            programs = (program for process in record.processes for program in process.programs)
-            return tuple(dict.fromkeys(program.key for program in programs if program.key))
+    for latest in (1, _RUNS):  # most often it is the last one, and a program waits
+        for data in reversed(read_records(root, latest=latest)):
+            record = record_from(data)
+            if record is not None and tuple(record.command) == wanted:
+                programs = (program for process in record.processes for program in process.programs)
+                return tuple(dict.fromkeys(program.key for program in programs if program.key))
     return ()
 
 
