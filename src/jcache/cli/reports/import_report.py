@@ -18,7 +18,7 @@ from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.forecast.verdict import Hit
 from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, RefusedMember
 from jcache.store.store import Store
-from jcache.text import command, shown
+from jcache.text import command, quoted, shown
 from jcache.traces.recompile import Recompiled, Recompiling
 from jcache.units import format_size
 from jcache.verify.load_check import LoadCheck, LoadOutcome
@@ -169,7 +169,7 @@ class ImportReport:
         damaged = self.damaged()
         if len(kept) > len(self.kept_damage):
             build = "An entry of the same key with other bytes is another build of the program"
-            pull = command(f"pull {shown(self.source)} --replace", root)
+            pull = command(f"pull {quoted(shown(self.source))} --replace", root)
             yield f"{build}: `{pull}` takes it" if self.is_pull else f"{build}: --replace imports it."
         if unread := len(self.kept_damage) - len(damaged):
             number = output.count(unread, "entry", "entries")
