@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -48,7 +49,7 @@ def info(root: str | os.PathLike[str] | None = None) -> Census:
     with _open(root) as store:
         ours = roots.in_use()
         bound = ours.bound() if ours and ours.root == store.root else None
-        return take_census(store, os.environ if bound is None else os.environ | {CAP: str(bound)})
+        return take_census(store, os.environ if bound is None else ChainMap({CAP: str(bound)}, os.environ))
 
 
 def clear(

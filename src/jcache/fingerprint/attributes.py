@@ -31,7 +31,7 @@ READ_ALL: Final = frozenset(
 
 def held(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield what an object has in its ``__dict__`` and ``__slots__``; no code of its class runs."""
-    for name, each in list(vars_of(value).items()):
+    for name, each in vars_of(value).items():
         yield str(name), each
     for name in slots(type(value)):
         try:
@@ -63,7 +63,7 @@ def is_kept(cls: type, name: str) -> bool:
 
 def names_in(cls: type) -> Iterator[frozenset[str]]:
     """Yield the names of the attributes that each method of a class takes."""
-    for value in list(vars(cls).values()):
+    for value in vars(cls).copy().values():
         for function in functions_of(value):
             yield meaning(function.__code__).attributes
 

@@ -27,7 +27,7 @@ _NAMED_TUPLE: Final = frozenset({"_make", "_replace", "_asdict", "__new__"})
 
 
 def members(cls: type) -> Iterator[tuple[str, Any]]:
-    own = vars(cls)
+    own = vars(cls).copy()
     yield from _described(cls, own)
     for name, value in own.items():
         if name in _MADE or name in _OF_PYDANTIC or (isinstance(value, _SLOTS) and value.__objclass__ is cls):
@@ -41,7 +41,7 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
 def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """What is written into the generated methods, and in what order."""
     if "__dataclass_fields__" in own:
-        fields = own["__dataclass_fields__"].values()
+        fields = own["__dataclass_fields__"].copy().values()
         described = [(*(getattr(each, name) for name in _FIELD), str(each._field_type)) for each in fields]
         for number, each in enumerate(described):
             yield f"(field {number})", each
@@ -51,7 +51,7 @@ def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"(attribute {number})", tuple(getattr(each, name, None) for name in _ATTRIBUTE)
     if issubclass(cls, enum.Enum):
         for number, (name, member) in enumerate(cls.__members__.items()):
-            state = {key: value for key, value in vars(member).items() if key not in _OF_MEMBERS}
+            state = {key: value for key, value in vars(member).copy().items() if key not in _OF_MEMBERS}
             yield f"(member {number})", (name, member._name_, member._value_, state)
 
 

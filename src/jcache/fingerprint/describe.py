@@ -123,13 +123,13 @@ def _kind(value: Any) -> str:  # noqa: ANN401
     return f"{name}[{len(value)}]" if kind in {list, tuple, dict, set, frozenset, str, bytes} else name
 
 
-def vars_of(value: Any) -> Mapping[str, Any]:  # noqa: ANN401
-    """Return the attributes of an object that has any; no code of its class runs."""
+def vars_of(value: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the attributes that an object has now, in a copy; no code of its class runs."""
     try:
         own = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return {}
-    return own if isinstance(own, dict) else {}
+    return own.copy() if isinstance(own, dict) else {}
 
 
 def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:

@@ -130,7 +130,8 @@ def is_made_of_users(value: Any, depth: int = 4) -> bool:
         home = sys.modules.get(value.__module__)
         if home is not None and (getattr(home, "__file__", None) or home.__name__ == "__main__"):
             return origins.of_module(home) == origins.USER
-        return any(is_made_of_users(each, 1) for each in vars(value).values() if isinstance(each, types.FunctionType))
+        own = vars(value).copy().values()
+        return any(is_made_of_users(each, 1) for each in own if isinstance(each, types.FunctionType))
     if isinstance(value, types.MethodType):
         return is_made_of_users(value.__self__, depth - 1) or is_made_of_users(value.__func__, depth - 1)
     inner = [value.func if isinstance(value, functools.partial) else None, vars_of(value).get("__wrapped__")]

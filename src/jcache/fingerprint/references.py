@@ -156,7 +156,7 @@ class References(Parts, ABC):
             items += self._closure(function, code, self._short(label))
         if function.__dict__:
             name = self._short(label)
-            for attribute, value in sorted(function.__dict__.items()):
+            for attribute, value in sorted(function.__dict__.copy().items()):
                 items.append(
                     text(attribute)
                     + self._member(f"attribute {attribute} of {name}", self.then(function, attribute, value))

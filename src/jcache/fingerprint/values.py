@@ -152,7 +152,7 @@ class Encoder:
         """Of the attributes that somebody has given to a callable which wraps another one, if there are any."""
         own = {
             name: each
-            for name, each in getattr(value, "__dict__", {}).items()
+            for name, each in getattr(value, "__dict__", {}).copy().items()
             if name[:1] != "_" and name != "cache_parameters"
         }
         return [self.attributes(own.items())] if own else []

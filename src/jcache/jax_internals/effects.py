@@ -21,7 +21,7 @@ def named(names: Iterable[str]) -> list[Any]:
 
 def _name_of(effect: Any) -> str:
     module = type(effect).__module__
-    for name, value in vars(sys.modules[module]).items() if module.startswith("jax.") else ():
+    for name, value in vars(sys.modules[module]).copy().items() if module.startswith("jax.") else ():
         if value is effect:
             return f"{module}:{name}"
     raise NotStorable(f"it has the effect {effect}")

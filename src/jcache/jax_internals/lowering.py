@@ -53,7 +53,7 @@ def _is_users(primitive: Any) -> bool:
     rules = _rules(primitive)
     known = _known.get(primitive)
     if known is None or known[0] != rules:
-        made_of = [primitive, *filter(callable, vars(primitive).values()), *_unfolded(rules)]
+        made_of = [primitive, *filter(callable, vars(primitive).copy().values()), *_unfolded(rules)]
         known = rules, any(is_made_of_users(each) for each in made_of)
         _known.put(primitive, known)
     return known[1]
@@ -62,7 +62,7 @@ def _is_users(primitive: Any) -> bool:
 def _rules(primitive: Any) -> list[Any]:
     from jax._src.interpreters import mlir
 
-    tables: list[Any] = [mlir._lowerings, *mlir._platform_specific_lowerings.values()]
+    tables: list[Any] = [mlir._lowerings, *mlir._platform_specific_lowerings.copy().values()]
     entries = (table[primitive] for table in tables if primitive in table)
     return [getattr(entry, "rule", entry) for entry in entries]
 

@@ -166,7 +166,7 @@ def unknown_target(targets: frozenset[str], *, calls_back: bool = False) -> str 
 def _registered_by_jaxlib() -> set[str]:
     """Return the targets that jaxlib registers whenever JAX is imported: a trace is of one version of it."""
     found: set[str] = set()
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         registrations = getattr(module, "registrations", None) if name.startswith("jaxlib.") else None
         listed = registrations().values() if callable(registrations) else ()
         found.update(target[0] for each in listed if type(each) is list for target in each)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -116,7 +117,7 @@ class SessionRoots:
         """Return the environment, in which the configured directory replaces JAX's own variable."""
         if self.configured is None:
             return os.environ
-        return os.environ | {DIRECTORY.upper(): str(self.configured)}
+        return ChainMap({DIRECTORY.upper(): str(self.configured)}, os.environ)
 
     def _check_writable(self, root: Root) -> None:
         if self.may_write():

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _MOST_REFUSED: Final = 1000
 _counts: Final[dict[str, int]] = {}  # how many functions have asked for a key, by root and key
 _numbers: Final[WeakIdentities[dict[str, int]]] = WeakIdentities()  # of these functions, as long as they live
+_NO_KEY: Final = "its key cannot be made: {!r}"
 _SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
 
 
@@ -95,7 +96,7 @@ class CallLookup:
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
-            reason = f"its key cannot be made: {error!r}"
+            reason = _NO_KEY.format(error)
         self.refuse(reason, key, rough)
         if not tracing.top_level()():  # as it is where jit is disabled: nothing is traced then
             observers.tell_trace(TraceCall(self.name, None, BYPASSED, reason))
@@ -135,6 +136,8 @@ class CallLookup:
                 return found if before is None else found._replace(reason=before)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is why a call would not be stored
+            reason = _NO_KEY.format(error)
         return self.untold(reason)
 
     def untold(self, reason: str) -> Explanation:

@@ -42,7 +42,7 @@ def patches(heard_by: Replace) -> Iterator[Patch]:
                 yield Patch(module, name, heard_by(_note(f"{home}.{name}")))
     for home in SHARED:
         module = sys.modules.get(home)
-        for name, value in list(vars(module).items()) if module is not None else ():
+        for name, value in vars(module).copy().items() if module is not None else ():
             if is_shared_random(value):
                 yield Patch(module, name, heard_by(_note(f"{home}.{name}")))
 

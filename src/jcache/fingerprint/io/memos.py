@@ -112,15 +112,20 @@ def served(parts: Mapping[str, str]) -> None:
 
 def hits() -> dict[Any, int]:
     """Return how often each ``lru_cache`` was hit for whose results something was read."""
-    return {each: each.cache_info().hits for each in list(_of_lru)}
+    return {each: each.cache_info().hits for each in _noted()}
+
+
+def _noted() -> list[Any]:
+    """Return the ``lru_cache`` objects for whose results something was read; other threads may add some meanwhile."""
+    return [each for reference in _of_lru.keyrefs() if (each := reference()) is not None]
 
 
 def hand_on(blocks: Iterable[Reads], _frame: FrameType, before: Mapping[Any, int]) -> None:
     """Give blocks that are left what was read for the results that they may have taken since `hits` were these."""
-    lru = list(_of_lru.items())
+    lru = [(each, _of_lru.get(each, {})) for each in _noted()]
     for block in blocks:
-        taken = [list(noted.items()) for each, noted in lru if each.cache_info().hits > before.get(each, 0)]
-        taken.append(list(_of_traces.items()))
+        taken = [noted.copy().items() for each, noted in lru if each.cache_info().hits > before.get(each, 0)]
+        taken.append(_of_traces.copy().items())
         for label, (check, text) in (each for noted in taken for each in noted):
             if now([check])[check] != text:
                 block.refuse(f"used a result for which {label} was read, which has changed since")
@@ -163,7 +168,7 @@ def _near(frame: FrameType) -> Iterator[Any]:
     yield from _of_code([frame.f_globals.get(code.co_name)], code)
     if code.co_argcount and (instance := _locals(frame).get(code.co_varnames[0])) is not None:
         with suppress(Exception):  # an object may have any `__dict__`
-            yield from _of_code(vars(instance).values(), code)
+            yield from _of_code(vars(instance).copy().values(), code)
     if caller is not None and caller.f_globals is not frame.f_globals:
         yield from _of_module(caller.f_globals).get(id(code), ())
     if caller is not None and "<locals>" in code.co_qualname:
@@ -191,9 +196,9 @@ def _of_module(namespace: dict[str, Any]) -> dict[int, list[Any]]:
     if known is not None and known[0] is namespace and known[1] == len(namespace):
         return known[2]
     found: dict[int, list[Any]] = {}
-    values = list(namespace.values())
+    values = [*namespace.copy().values()]
     for cls in [each for each in values if isinstance(each, type) and each.__module__ == namespace.get("__name__")]:
-        values += [getattr(each, "__func__", each) for each in vars(cls).values()]
+        values += [getattr(each, "__func__", each) for each in vars(cls).copy().values()]
     for each in values:
         if type(each) is _LRU and (code := _code_of(each)) is not None:
             found.setdefault(id(code), []).append(each)

@@ -38,7 +38,7 @@ def enter(block: Reads) -> None:
 def leave(block: Reads) -> None:
     """Close a block, for all threads that work for it."""
     _open.remove(block)
-    for thread, blocks in list(_of_thread.items()):
+    for thread, blocks in _of_thread.copy().items():
         if block in blocks:
             blocks.remove(block)
             if not blocks:

@@ -192,7 +192,7 @@ def _kinds(devices: "Iterable[Any]") -> "list[str]":
 def _option_values(config: "Any") -> "dict[str, str]":
     """Return the options of JAX that have a plain value, without those for paths and logs."""
     found = {}
-    for name, holder in config.config._value_holders.items():
+    for name, holder in config.config._value_holders.copy().items():
         value = getattr(holder, "value", None)
         is_plain = value is None or isinstance(value, (bool, int, float, str)) or hasattr(value, "name")
         if is_plain and name.startswith("jax_") and not any(word in name for word in _PATHS_AND_LOGS):
@@ -206,8 +206,9 @@ def _variables(secret: bytes) -> "tuple[dict[str, str], dict[str, str]]":
     digests: dict[str, str] = {}
     config: Any = sys.modules["jax._src.config"]
     options = config.config._value_holders
-    for name, value in os.environ.items():
-        if not name.isidentifier() or name in _UNIMPORTANT or name.startswith("JCACHE_RUN_"):
+    for name in list(os.environ):
+        value = os.environ.get(name)
+        if value is None or not name.isidentifier() or name in _UNIMPORTANT or name.startswith("JCACHE_RUN_"):
             continue
         lower = name.lower()
         if lower.startswith("jax_") and any(word in lower for word in _PATHS_AND_LOGS):

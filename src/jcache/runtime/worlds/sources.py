@@ -39,7 +39,7 @@ class Sources:
             digests: the remembered digests.
             top: the directory of the program.
         """
-        for name, module in list(sys.modules.items()):
+        for name, module in sys.modules.copy().items():
             if self._modules.get(name) is not module:
                 self._modules[name] = module
                 self.add(name, file_of(module), distributions, digests, top)
@@ -117,8 +117,8 @@ def file_of(module: object) -> str | None:
 
 def imported_since(names: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Return name and file of each module that was imported since there were only some."""
-    for name in [name for name in sys.modules if name not in names]:
-        if (path := file_of(sys.modules.get(name))) is not None:
+    for name, module in sys.modules.copy().items():
+        if name not in names and (path := file_of(module)) is not None:
             yield name, path
 
 

@@ -46,7 +46,8 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
         found["code"] = _digest(code)
         variables = {*variables, *variables_in(code.encode(errors="replace"))}
     prefixes = _PREFIXES + tuple(f"{name.upper()}_" for name in packages if name not in _NO_PACKAGES)
-    for name, value in os.environ.items():
+    for name in list(os.environ):
+        value = os.environ.get(name, "")
         if name == "PYTHONHASHSEED" or ((name in variables or name.startswith(prefixes)) and not _is_of_caches(name)):
             found[f"environment {name}"] = _digest(_relative(value, top))
     return found, reason

@@ -187,7 +187,7 @@ def _text(name: str, path: str, digests: Digests) -> str | None:
 
 
 def _path_of(name: str) -> str | None:
-    return file_of(sys.modules[name]) if name in sys.modules else _find(name)
+    return file_of(module) if (module := sys.modules.get(name)) is not None else _find(name)
 
 
 def _find(name: str) -> str | None:

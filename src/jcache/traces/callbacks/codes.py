@@ -54,7 +54,7 @@ def _codes(module: ModuleType, qualname: str, digest: str) -> Iterator[CodeType]
     own = vars(module)
     top = qualname.partition(".")[0]
     seen: set[int] = set()
-    for value in [own[top]] if top in own else list(own.values()):
+    for value in [own[top]] if top in own else own.copy().values():
         for code in _within(value, module.__name__, seen, _DEEPEST):
             if code.co_qualname == qualname and digest_of(code) == digest:
                 yield code
@@ -67,9 +67,9 @@ def _within(value: Any, home: str, seen: set[int], depth: int) -> Iterator[CodeT
     seen.add(id(value))
     if isinstance(value, FunctionType):
         yield from _nested(value.__code__, seen)
-        below = [*filter(callable, map(content_of, value.__closure__ or ())), *vars(value).values()]
+        below = [*filter(callable, map(content_of, value.__closure__ or ())), *vars(value).copy().values()]
     elif isinstance(value, type):
-        below = list(vars(value).values()) if value.__module__ == home else []
+        below = [*vars(value).copy().values()] if value.__module__ == home else []
     elif isinstance(value, staticmethod | classmethod | MethodType):
         below = [value.__func__]
     elif isinstance(value, property):

@@ -106,8 +106,8 @@ def _below(value: Any) -> Iterator[tuple[list[Any], Any]]:
     """Yield what an object holds, and the step to each."""
     if isinstance(value, FunctionType):
         yield from _of_function(value)
-    elif type(value) in {list, tuple, dict}:
-        held = list(value.items() if type(value) is dict else enumerate(value)) if len(value) <= _MOST_ITEMS else []
+    elif type(value) in {list, tuple, dict} and len(value) <= _MOST_ITEMS:
+        held = value.copy().items() if type(value) is dict else enumerate([*value])
         yield from ((["item", key], each) for key, each in held if type(key) in {str, int})
     elif isinstance(value, MethodType):
         yield ["attribute", "__self__"], value.__self__
@@ -118,9 +118,9 @@ def _below(value: Any) -> Iterator[tuple[list[Any], Any]]:
         yield ["attribute", "__self__"], value.__self__
     elif isinstance(value, type):
         if origins.of_module_named(value.__module__) == origins.USER:
-            yield from ((["attribute", name], each) for name, each in list(vars(value).items()))
+            yield from ((["attribute", name], each) for name, each in vars(value).copy().items())
     elif not isinstance(value, ModuleType | CellType):
-        yield from ((["attribute", name], each) for name, each in list(vars_of(value).items()))
+        yield from ((["attribute", name], each) for name, each in vars_of(value).items())
         yield ["attribute", "__class__"], type(value)
 
 
@@ -130,7 +130,7 @@ def _of_function(function: FunctionType) -> Iterator[tuple[list[Any], Any]]:
         yield ["closure", name], name_resolution.content_of(cell)
     yield from ((["default", at], each) for at, each in enumerate(function.__defaults__ or ()))
     yield from ((["default", name], each) for name, each in (function.__kwdefaults__ or {}).items())
-    yield from ((["attribute", name], each) for name, each in list(vars(function).items()))
+    yield from ((["attribute", name], each) for name, each in vars(function).copy().items())
     if name_resolution.of_function(function) == origins.USER:
         live: Any = function
         for lookup in meaning(function.__code__).lookups:

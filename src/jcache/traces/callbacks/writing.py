@@ -124,7 +124,7 @@ class Writer:
     def _global(self, value: Any) -> Json:
         """Return how an instance is written that the module of its class has under one name; None for others."""
         module = type(value).__module__
-        names = [name for name, each in list(vars(sys.modules.get(module, object)).items()) if each is value]
+        names = [name for name, each in vars(sys.modules.get(module, object)).copy().items() if each is value]
         texts = f"{module}:{names[0]}" if names else "", name_of(type(value))
         return ["global", *map(self._short, texts)] if len(names) == 1 else None
 

@@ -152,7 +152,8 @@ def _by_name(aux: object) -> Json:
         return {"object": found}
     if treedefs.is_sentinel(aux):
         module = type(aux).__module__
-        for name in sorted(name for name, value in vars(sys.modules.get(module, object)).items() if value is aux):
+        named = vars(sys.modules.get(module, object)).copy()
+        for name in sorted(name for name, value in named.items() if value is aux):
             return {"sentinel": [f"{module}:{name}", name_of(type(aux))]}
     return None
 
