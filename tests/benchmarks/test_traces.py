@@ -60,13 +60,21 @@ def against_jax(benchmark: Any, run: Run, rounds: int) -> tuple[float, Any]:
 @pytest.mark.parametrize(
     ("name", "module", "at_most"),
     [
+        ("brax", "brax", NOT_SLOWER),
+        ("chex", "chex", NOT_SLOWER),
         ("diffrax", "diffrax", TRACING_DOMINATES),
         ("equinox", "equinox", NOT_SLOWER),
+        ("jaxopt", "jaxopt", TRACING_DOMINATES),
+        ("jraph", "jraph", TRACING_DOMINATES),
         ("layers", "jax", NOT_SLOWER),
+        ("lineax", "lineax", TRACING_DOMINATES),
         ("linear_algebra", "jax", NOT_SLOWER),
         ("linen", "flax", NOT_SLOWER),
+        ("mlp", "jax", NOT_SLOWER),
         ("nnx", "flax", NOT_SLOWER),
         ("numpyro", "numpyro", TRACING_DOMINATES),
+        ("optimistix", "optimistix", TRACING_DOMINATES),
+        ("svi", "numpyro", TRACING_DOMINATES),
     ],
 )
 def test_the_first_result(benchmark: Any, tmp_path: Path, name: str, module: str, at_most: float) -> None:

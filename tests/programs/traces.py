@@ -16,6 +16,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+from trace_libraries import PROGRAMS as LIBRARIES
 
 WIDTH = 16
 
@@ -204,7 +205,7 @@ def linear_algebra():
     return step, (jax.device_put(np.eye(6, dtype=np.float32) * 3 + 1), jax.device_put(np.arange(6.0, dtype=np.float32)))
 
 
-PROGRAMS = {
+PROGRAMS = LIBRARIES | {
     each.__name__: each for each in (small, layers, equinox, diffrax, numpyro, linen, nnx, checked, linear_algebra)
 }
 

@@ -169,11 +169,11 @@ def _tap_compiler(module: object) -> None:
         _begin()  # jaxlib is loaded by now: this process uses JAX, even if it never compiles
     else:
         _write(_jax_listener().start())  # jcache logged something before JAX was imported
+    if _import_own("jax_internals.versions").can_bind_callbacks(_jax_version()):
+        _import_own("jax_internals.callbacks").cache_callbacks(on=True)
     agreement = _import_own("jax_internals.rank_agreement")
     agreement.install(lambda key: _write({"e": "absent", "t": time(), "th": get_ident(), "key": key}))
     _Hook.jcache_agrees = agreement
-    if _import_own("jax_internals.versions").can_bind_callbacks(_jax_version()):
-        _import_own("jax_internals.callbacks").cache_callbacks(on=True)
 
 
 def _turn_cache_on(module: object) -> None:
