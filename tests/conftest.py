@@ -73,7 +73,10 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that starts JAX, and a proof, is in the long tier, but for those that are marked `smoke`."""
+    """A test that starts JAX, and a proof, is in the long tier, but for those that are marked `smoke`.
+
+    Whatever takes longer than a second is marked `full` and in the long tier, too.
+    """
     for item in items:
         if item.path.is_relative_to(TESTS / "contract"):
             item.add_marker(pytest.mark.contract)

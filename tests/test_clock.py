@@ -51,6 +51,7 @@ def test_no_other_module_reads_the_clock() -> None:
     assert {name for name, tree in modules().items() if reads(tree)} == ELSEWHERE
 
 
+@pytest.mark.full
 def test_nobody_keeps_a_function_of_the_clock_under_another_name() -> None:
     """No module imports a function of the clock's module by name, since a test could not replace it."""
     importing = {

@@ -176,6 +176,7 @@ PARTS = st.sampled_from(
 )
 
 
+@pytest.mark.full
 @given(st.text(max_size=30) | st.lists(PARTS | st.text(max_size=3), max_size=8).map("".join))
 def test_any_text_is_a_filter_or_a_refusal(text: str) -> None:
     """Any text either raises `InvalidValue` without a warning, or is a filter that matches an entry or does not."""

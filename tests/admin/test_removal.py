@@ -29,8 +29,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root.path
 
 
-@pytest.mark.parametrize("moved", [False, pytest.param(True, marks=pytest.mark.full)])
-@pytest.mark.parametrize("left", [pytest.param(0, marks=pytest.mark.full), 10])
+@pytest.mark.full
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("left", [0, 10])
 def test_the_ledger_follows_the_cache(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, moved: bool
 ) -> None:
@@ -58,6 +59,7 @@ def test_the_ledger_follows_the_cache(
         assert verify(store, VerifyRequest(grace_ns=0)).findings == []
 
 
+@pytest.mark.full
 def test_a_ledger_that_another_process_reads(large: Path, tmp_path: Path) -> None:
     """It stays as it is, and the removal is done all the same."""
     root = Root(tmp_path / "root", plain=True)

@@ -110,6 +110,7 @@ def test_what_only_looks_like_an_entry_is_listed_and_left_alone(
     assert not any(p.name.startswith("jit_t") for p in cache.iterdir())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", [0, 1, 3, 1 << 30], ids=["empty", "one byte", "three bytes", "a gigabyte of zeros"])
 def test_an_entry_of_nonsense_is_an_entry(jcache: Jcache, cache: Path, size: int) -> None:
     """Its name makes it an entry: it is counted, shown as damaged with exit 1, and can be removed."""
@@ -164,6 +165,7 @@ def test_an_unreadable_directory_is_one_sentence(cache: Path) -> None:
     assert result.code == 10 and "cannot be read" in result.err and len(result.err.splitlines()) == 1
 
 
+@pytest.mark.full
 def test_a_read_only_root_can_be_looked_at_and_not_changed(cache: Path) -> None:
     """Readers work on a read-only root; writers report the error, exit with 1, and lose nothing."""
     prefix = powerless()
@@ -361,6 +363,7 @@ def test_a_damaged_ledger_is_said_and_begun_anew(jcache: Jcache, cache: Path) ->
     assert list(ledger.parent.glob("ledger.sqlite3.damaged-*"))
 
 
+@pytest.mark.full
 def test_a_reader_that_has_enough_is_no_failure(cache: Path) -> None:
     """`jcache ls -q | head -1` ends quietly."""
     for i in range(3000):

@@ -97,6 +97,7 @@ def test_stats(jcache: Jcache, filled: Root) -> None:
     assert "graphs" not in jcache("stats", "--root", filled.path).out
 
 
+@pytest.mark.full
 def test_stats_say_what_does_not_pay(jcache: Jcache, filled: Root, at: Path) -> None:
     """`stats` reports graphs that take longer to load than to build."""
     fast = FILL.replace("0.05)", "0.0)").replace("theta=0.5", "theta=0.25")
@@ -120,6 +121,7 @@ def test_pin_prune_and_clear(jcache: Jcache, filled: Root) -> None:
     assert graphs_of(filled) == []
 
 
+@pytest.mark.full
 def test_verify_and_quarantine(jcache: Jcache, filled: Root, at: Path) -> None:
     """Damage of a graph is found and repaired, `quarantine` lists it, and the program builds the graph again."""
     assert jcache("verify", "--root", filled.path).code in (0, 1)
@@ -166,6 +168,7 @@ cache.get_or_build(lambda values: len(list(values)), (n for n in asked))
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("jax", ["", "import jax\n"], ids=["without jax", "with jax"])
 def test_a_recorded_run(jcache: Jcache, tmp_path: Path, at: Path, jax: str) -> None:
     """Every report of `run` and `stats` counts graphs, with reasons for misses, and has one total of time saved."""
@@ -219,6 +222,7 @@ print(json.dumps([found.hits, found.stored, found.reasons["stored"]["grow: nothi
     assert (told["totals"]["graphs"]["hits"], told["totals"]["graphs"]["stored"]) == (1, 1)
 
 
+@pytest.mark.full
 def test_a_graph_that_was_waited_for_saves_nothing(native: Root, at: Path) -> None:
     """If two processes want the same graph at once, one builds it; the other waits, and counts no saved time."""
     code = FILL.replace("cache.stats().hits, cache.stats().builds", "cache.stats().saved_seconds < 0.06")
@@ -243,6 +247,7 @@ for n in asked:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("jax", ["", "import jcache; jcache.enable()"], ids=["without jax", "with jax"])
 def test_recording_is_no_part_of_a_graph(jcache: Jcache, tmp_path: Path, jax: str) -> None:
     """Files that are read to record a call, or to explain a miss, do not make a graph stale that is being built."""

@@ -73,6 +73,7 @@ def hints(jcache: Jcache, root: Path, other: Path) -> Iterator[str]:
     yield jcache("info", "--root", away).err
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["root", "the team's $HOME root", "two\nlines"], ids=["plain", "quotes", "two lines"])
 def test_each_hint_works_when_pasted(jcache: Jcache, tmp_path: Path, name: str) -> None:
     """For any directory name, each suggested command works, on the given root and no other."""
@@ -113,6 +114,7 @@ def test_a_root_that_a_variable_names_is_made_as_that_says(jcache: Jcache, tmp_p
     )
 
 
+@pytest.mark.full
 def test_commands_in_messages_are_made_in_one_place() -> None:
     """No message builds a command by hand: `jcache.text.command` names the root and quotes it."""
     names = "|".join(COMMANDS.keys() - ROOTLESS)

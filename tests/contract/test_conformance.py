@@ -191,6 +191,7 @@ cc.reset_cache()
 """
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 def test_a_program_runs_with_it(tmp_path: Path) -> None:
     """With jcache's cache, JAX misses, stores and hits as with its own, and shares a directory with it."""

@@ -139,6 +139,7 @@ def test_both_together_do_as_either_does_alone(
                 assert in_order(together) == in_order(theirs) == in_order(ours)
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 @with_and_without
 def test_the_store_lists_what_jax_wrote(tmp_path: Path, bound: int | None, chance: random.Random) -> None:

@@ -166,6 +166,7 @@ with locked(Root(Path(sys.argv[1]), plain=True), Kind.EXECUTABLES):
 """
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 def test_jcache_gives_up_while_jax_holds_the_lock(old: Path) -> None:
     """While JAX holds the lock, operations that need it raise Locked and change nothing; gets and unbounded

@@ -309,6 +309,7 @@ def changed_runs(draw: st.DrawFn) -> tuple[list[RunRecord], set[str]]:
     return [*runs, run(earlier, process(*programs, flags=flags, **surroundings))], hits
 
 
+@pytest.mark.full
 @settings(max_examples=200, deadline=None)
 @given(changed_runs())
 def test_causes_add_up(made: tuple[list[RunRecord], set[str]]) -> None:

@@ -80,6 +80,7 @@ def root(tmp_path: Path) -> Root:
     return create_root(tmp_path / "root")
 
 
+@pytest.mark.full
 @settings(max_examples=300)
 @given(found=st.lists(records() | JSON, max_size=4))
 def test_any_records_are_explained_without_a_traceback(found: list[Any], root: Root) -> None:

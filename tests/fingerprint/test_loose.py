@@ -152,6 +152,7 @@ READINGS: list[Callable[[], object]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("read", READINGS)
 def test_a_reading_of_a_clock_is_no_part_of_the_key(read: Callable[[], object], tmp_path: Path) -> None:
     """Nor is what was drawn at random, wherever it is kept; its label tells where."""

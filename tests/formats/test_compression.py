@@ -80,6 +80,7 @@ def test_frames_without_a_declared_size_are_read() -> None:
         unpack_executable(data, limit=len(content) - 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "pack", [zlib.compress, zstandard.ZstdCompressor().compress, zstd_stream], ids=["zlib", "declared", "undeclared"]
 )

@@ -33,6 +33,7 @@ def packed(content: bytes) -> bytes:
 # Entries of the installed JAX
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 @pytest.mark.jax
 def test_a_cpu_entry_tells_what_was_compiled(cpu_entries: JaxEntries) -> None:

@@ -93,6 +93,7 @@ def test_a_killed_builder_is_taken_over(native: Root, at: Path, tmp_path: Path) 
     assert os.listdir(native.building) == []
 
 
+@pytest.mark.full
 def test_a_process_that_is_killed_while_it_stores(native: Root, at: Path, tmp_path: Path) -> None:
     """SIGKILL at any time leaves a whole graph or none: the next process gets the right value."""
     log = go = tmp_path / "log"  # which is there by the time that one looks for it
@@ -107,6 +108,7 @@ def test_a_process_that_is_killed_while_it_stores(native: Root, at: Path, tmp_pa
     assert Quarantine(native).records() == []
 
 
+@pytest.mark.full
 def test_a_graph_is_hit_in_another_process_and_place(native: Root, at: Path, tmp_path: Path) -> None:
     """The same module in another directory is the same world; one with a comment is compared first, and stored once."""
     assert run(GET, native.path, at=at) == [[0.0, 2.0, 4.0], 0]
@@ -117,6 +119,7 @@ def test_a_graph_is_hit_in_another_process_and_place(native: Root, at: Path, tmp
     assert run(GET, native.path, at=at)[1] == 1 and len(graphs_of(native)) == 1
 
 
+@pytest.mark.full
 def test_a_changed_helper(native: Root, at: Path) -> None:
     """When the source of a helper changes between two processes the graph is built anew, under another key."""
     assert run(GET, native.path, at=at)[1] == 0
@@ -130,6 +133,7 @@ def test_a_changed_helper(native: Root, at: Path) -> None:
 DYNAMIC = "import pkgutil\n" + MODEL.replace("rate(i) * theta", "pkgutil.resolve_name('model:ra' + 'te')(i) * theta")
 
 
+@pytest.mark.full
 def test_a_changed_helper_that_only_running_shows(native: Root, at: Path) -> None:
     """A helper that no analysis finds changes the world: the graph is built anew, and each world has its own."""
     write_model(at, DYNAMIC)
@@ -247,6 +251,7 @@ def test_a_class_that_has_other_fields_by_now(native: Root, tmp_path: Path) -> N
     assert run(GET_MESH, native.path, at=at)[:2] == [points, 2]
 
 
+@pytest.mark.full
 def test_pruning_while_others_load(native: Root, at: Path) -> None:
     """A process that loads graphs while others are pruned and cleared around it gets right ones, always."""
     code = """
@@ -283,6 +288,7 @@ print(json.dumps([cache.stats().hits > 0, cache.stats().builds > 5]))
     assert child.returncode == 0, err
 
 
+@pytest.mark.full
 def test_neither_numpy_nor_jax_is_imported(native: Root, at: Path) -> None:
     """A program that uses neither of them is served without them."""
     code = GET + "assert not {'numpy', 'jax', 'jaxlib'} & sys.modules.keys()"

@@ -83,6 +83,7 @@ print(json.dumps([*told, str(cache_hook.in_use()), len(entries(base / "ours")), 
     assert said(program, tmp_path, before) == [*told, str(tmp_path / "ours"), 1, int(there)]
 
 
+@pytest.mark.full
 @pytest.mark.jax
 @pytest.mark.smoke
 def test_uninstalling_puts_back_what_was_there(tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ def check_clean(root: Path) -> None:
         assert verify(store, VerifyRequest(grace_ns=0)).findings == []
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_the_second_process_loads_it_meanwhile(tmp_path: Path) -> None:
     """The second process loads the executable in a separate thread, once, and it counts as one hit."""

@@ -7,6 +7,8 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from jcache.jax_internals import versions
 from jcache.package import PACKAGE, own_file
 
@@ -32,6 +34,7 @@ def versions_in(tree: ast.Module) -> set[tuple[int, ...]]:
     return found
 
 
+@pytest.mark.full
 def test_no_other_module_names_a_version_of_jax() -> None:
     """No other module has a constant for a version of JAX."""
     modules = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in Path(PACKAGE).rglob("*.py")}

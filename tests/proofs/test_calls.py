@@ -17,6 +17,7 @@ from tests.helpers.jax_programs import environment
 pytestmark = pytest.mark.jax
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_every_form_of_a_call_is_that_call(tmp_path: Path, chance: Random, full: bool) -> None:
     """With arguments by position or name, in any order, in a cold and a second process, results are those of

@@ -17,6 +17,7 @@ from tests.helpers.jax_programs import environment
 pytestmark = pytest.mark.jax
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_a_class_that_is_not_made_again_as_it_was_gives_what_jax_gives(
     tmp_path: Path, chance: Random, full: bool

@@ -72,6 +72,7 @@ def act(store: Store, path: Path, action: str, number: int) -> bytes | None:
     return None
 
 
+@pytest.mark.full
 @given(st.lists(ACTIONS, max_size=10), st.booleans())
 @example([("flip", 0), ("flip", 88), ("replace", 0), ("swap", 0), ("flip", 0), ("restore", 0)], False)
 def test_no_changed_entry_becomes_right(actions: list[tuple[str, int]], plain: bool) -> None:

@@ -346,6 +346,7 @@ show({name: jax.config.values.get(name) for name in json.loads(sys.argv[3])}, co
 # -- statistics
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 def test_the_statistics_are_in_the_ledger_at_exit(tmp_path: Path) -> None:
     """`jcache stats` shows each process that enabled jcache as a run, with the numbers of `jcache.stats()`."""
@@ -435,6 +436,7 @@ show(text, counts())
 # -- damage
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 def test_a_damaged_entry_is_compiled_anew_with_the_right_numbers(tmp_path: Path) -> None:
     """A damaged entry goes to quarantine and is stored again in the same call, and the statistics count it."""
@@ -461,6 +463,7 @@ show(result, counts(), dict(jcache.stats().reasons.get("stored", {})), [str(warn
 # -- threads and processes
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 def test_threads_that_compile_at_once(tmp_path: Path) -> None:
     """If several threads compile at once, each program is stored and counted once."""

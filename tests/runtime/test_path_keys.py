@@ -82,6 +82,7 @@ def spelled(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return {"relative": "cache", "absolute": f"{tmp_path}/cache", "link": f"{tmp_path}/link"}[request.param]
 
 
+@pytest.mark.full
 @depends
 @pytest.mark.jax
 @pytest.mark.smoke

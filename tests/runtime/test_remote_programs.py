@@ -60,6 +60,7 @@ def check_hits(first: dict[str, Any], second: dict[str, Any]) -> None:
     assert (second["traces"], second["graphs"]) == (1, 1)
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")  # which stores traces
 def test_hits_on_another_host(tmp_path: Path) -> None:
     """With an empty root, executables, traces and graphs come from the store; afterwards they are in the root."""

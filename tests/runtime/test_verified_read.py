@@ -125,6 +125,7 @@ def test_damage_in_a_copied_root(native: Root, caches: Caches, tmp_path: Path, b
     assert len(caches.said) == 1 and "damaged" in caches.said[0]
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_an_entry_of_another_program_is_not_served(native: Root, caches: Caches, cpu_entries: JaxEntries) -> None:
@@ -136,6 +137,7 @@ def test_an_entry_of_another_program_is_not_served(native: Root, caches: Caches,
     assert "jit_named_step" in caches.said[0]
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 @pytest.mark.jax
 @pytest.mark.parametrize("how", ["imported", "copied with the root"])

@@ -310,6 +310,7 @@ def test_the_last_use_goes_with_an_archive(jcache: Jcache, plain: Root, tmp_path
     assert api.prune(root=other, older_than="30d").removed == ()
 
 
+@pytest.mark.full
 def test_a_large_directory_is_looked_at_again(plain: Root) -> None:
     """Uses after a snapshot count where they are needed, and `info` says when it read them."""
     for number in range(SNAPSHOT_FROM):

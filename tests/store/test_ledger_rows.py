@@ -7,6 +7,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from jcache.entry import Columns, Snapshot
 from jcache.layout import Kind, Root
 from jcache.store import ledger_rows as rows
@@ -102,6 +104,7 @@ def make_odd(ledger: Path, chance: random.Random) -> list[tuple[str, str, object
     return done
 
 
+@pytest.mark.full
 def test_odd_ledgers_are_read(plain: Root, tmp_path: Path, beyond: Path, chance: random.Random, full: bool) -> None:
     """Every reading command works with any values in the ledger, and entries stay."""
     fill(plain)

@@ -264,6 +264,7 @@ def test_why_is_told() -> None:
     assert decided.because == {program(2).key: other.key, program(1).key: mine.key, needed.key: mine.key}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("order", Order)
 def test_plans_of_many_linked_entries(order: Order) -> None:
     """Entries that all of 10,000 traces share cost one step for each link, not for each pair."""

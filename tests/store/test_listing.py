@@ -238,6 +238,7 @@ def contents(listing: Listing) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.full
 def test_a_snapshot_changes_no_number(plain: Root, memory: Memory, chance: random.Random) -> None:
     """Whatever happens to entries, sidecars and names, reading with a snapshot gives the same as without."""
     world = World(plain.path, chance)

@@ -63,6 +63,7 @@ def test_a_held_lock_is_given_up(plain: Root, timeout: float) -> None:
             assert f"process {holder.pid} " in str(caught.value)
 
 
+@pytest.mark.full
 def test_who_waits_says_so_once(plain: Root) -> None:
     """After a second of waiting, one sentence names the holder; the lock is then taken as soon as it is free."""
     said: list[str] = []

@@ -184,6 +184,7 @@ def damaged(ledger: Path, chance: random.Random) -> str:
     return what
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("of_old", [False, True], ids=["pins as files", "pins in the ledger"])
 def test_no_damage_to_the_ledger_loses_a_pin(tmp_path: Path, chance: random.Random, of_old: bool, full: bool) -> None:
     """After any damage to the ledger, a pinned entry survives prune, clear, a program and another prune."""

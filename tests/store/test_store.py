@@ -310,6 +310,7 @@ while True:
 """
 
 
+@pytest.mark.full
 def test_crashes(plain: Root, chance: random.Random) -> None:
     """Killed at 40 random points of put, prune and adopt, a process leaves nothing torn, no lock and every pin."""
     pinned = [f"jit_f-{number:064x}" for number in range(1000, 1010)]

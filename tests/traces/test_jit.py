@@ -229,6 +229,7 @@ def test_another_call_is_a_miss_that_is_explained(place: Place, what: str) -> No
     assert why in said["why"], said["why"]
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_an_environment_variable_read_while_tracing_counts(place: Place) -> None:
     """A variable that the function asked for, and which was not there, is there now."""
@@ -264,6 +265,7 @@ print(json.dumps([values, [str(w.message) for w in heard]]))
 """
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_a_check_finds_what_no_key_shows(tmp_path: Path) -> None:
     """With ``check="always"`` a trace that tracing does not give any more is warned of, and served no more here."""

@@ -28,6 +28,7 @@ def loss(root: Path) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_a_call_by_name_is_another_trace_than_one_by_position(tmp_path: Path) -> None:
     """`label` sorts before `pred`: JAX takes what is given by name in another order, here and in a second process."""

@@ -69,6 +69,7 @@ def count() -> int:
     return 4 if jax.__version_info__ >= (0, 5) else 2
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_what_is_precompiled_starts_warm(tmp_path: Path) -> None:
     """Calls with default, weakly typed, sharded and donated arguments are not compiled later, and traced once.

@@ -243,6 +243,7 @@ def restore_all(root: Root) -> None:
 ACTS = ("verify", "repair", "restore", "part", "quick", "move", "copy", "clear", "touch", "mend", "tear", "remove")
 
 
+@pytest.mark.full
 @given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 2)), max_size=10), st.sampled_from(["move", "copy"]))
 @settings(max_examples=40)
 def test_health_is_what_is_known(steps: list[tuple[str, int]], last: str) -> None:

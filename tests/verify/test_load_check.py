@@ -109,6 +109,7 @@ def test_crashing_entries_are_found_among_good_ones(cpu_entries: JaxEntries, tmp
     assert {one.evidence for one in found if one.outcome is LoadOutcome.CRASHED} == {"SIGABRT"}
 
 
+@pytest.mark.full
 def test_only_those_to_blame_are_blamed(pretender: str) -> None:
     """Only entries that end their process when they are alone have crashed, at once, at an exit or at the
     batch's end.
@@ -218,6 +219,7 @@ def claims(*keys: str) -> list[Claim]:
     return [Claim(KIND, a_key) for a_key in keys]
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_what_loads_here(plain: Root, cpu_entries: JaxEntries) -> None:

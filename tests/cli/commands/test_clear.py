@@ -19,6 +19,7 @@ def test_clear_needs_yes_where_nobody_can_be_asked(jcache: Jcache, cache: Path) 
     assert result.code == 2 and "--yes" in result.err and keys(cache) == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 1, True), ("\n", 1, True), ("y\n", 0, False)])
 def test_clear_asks_on_a_terminal(cache: Path, answer: str, code: int, left: bool) -> None:
     """On a terminal, clear asks, and any answer but yes means no."""
@@ -35,6 +36,7 @@ def test_clear_asks_on_a_terminal(cache: Path, answer: str, code: int, left: boo
     assert bool(keys(cache)) is left
 
 
+@pytest.mark.full
 def test_clear_takes_a_kind(jcache: Jcache, cache: Path) -> None:
     """A kind limits which entries are cleared."""
     before = keys(cache)

@@ -172,6 +172,7 @@ def test_programs_obey(jcache: Jcache, tmp_path: Path) -> None:
     assert jcache("verify", "--root", root).code == 0
 
 
+@pytest.mark.full
 def test_limits_travel_on_request(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     """`export --config` takes what the root stores and `import --config` stores it; without either nothing changes."""
     jcache("config", "set", "max_size", "20GiB", "--root", cache)

@@ -90,6 +90,7 @@ def test_a_gpu_s_cache(jcache: Jcache, tmp_path: Path) -> None:
     assert [(maker.platform, maker.compute_capability) for maker in manifest.makers] == [("cuda", "9.0")]
 
 
+@pytest.mark.full
 def test_the_same_bytes(cache: Path, tmp_path: Path) -> None:
     """Two exports are one archive, whether it goes down a pipe or into a file."""
     for name in ("first", "second"):
@@ -272,6 +273,7 @@ class TestWhereTo:
                 found = members(stream.read())
         assert process.returncode == 0 and "trailer.json" in found
 
+    @pytest.mark.full
     def test_interrupted(self, cache: Path, tmp_path: Path) -> None:
         """Ctrl-C leaves no file, not even a temporary one, and is exit 130 without a traceback."""
         for i in range(4):
@@ -357,6 +359,7 @@ def typing_fixture(cache: Path, tmp_path: Path) -> Iterator[Typing]:
     typing.end()
 
 
+@pytest.mark.full
 @needs_openssh
 def test_a_passphrase_on_a_terminal(typing: Typing) -> None:
     """ssh-keygen asks for the passphrase, and once more after a wrong one, whatever the standard input is."""
@@ -397,6 +400,7 @@ def test_a_key_that_cannot_sign(cache: Path, tmp_path: Path, mistake: str) -> No
     assert expected[mistake] in done.stderr and not (tmp_path / "a").exists()
 
 
+@pytest.mark.full
 def test_pins_and_recency(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> None:
     """Pins, sidecars and the ledger's facts are in the manifest."""
     root = copied(bounded_cache, tmp_path / "root")

@@ -52,6 +52,7 @@ def pipe(source: Path, target: Path, *options: str) -> Result:
 # -- local roots brought together
 
 
+@pytest.mark.full
 def test_a_pipe_brings_roots_together(jcache: Jcache, tmp_path: Path, target: Path) -> None:
     """``export --root A | import --root B -`` imports every entry with its last use, pin and name. Entries
     that are present and equal get the later use and the pin, and the sources stay unchanged.
@@ -72,6 +73,7 @@ def test_a_pipe_brings_roots_together(jcache: Jcache, tmp_path: Path, target: Pa
     check_clean(jcache, target)
 
 
+@pytest.mark.full
 def test_a_pipe_between_roots_that_differ(jcache: Jcache, tmp_path: Path, target: Path) -> None:
     """Of two builds of one program, the existing one stays, with exit 3; ``--replace`` takes the other one
     and moves the first to quarantine.
@@ -142,6 +144,7 @@ def test_path_guard(jcache: Jcache, tmp_path: Path) -> None:
 # -- what a user sees
 
 
+@pytest.mark.full
 def test_dry_run(jcache: Jcache, archive: Path, target: Path) -> None:
     """A dry run reads only the head, writes nothing and prints the numbers of the real import."""
     head = target.with_name("head")

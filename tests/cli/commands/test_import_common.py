@@ -107,6 +107,7 @@ def test_duplicate_and_unlisted(tmp_path: Path, target: Path) -> None:
     assert keys(target / "executables") <= {key(1)}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.99])
 def test_truncated(jcache: Jcache, tmp_path: Path, target: Path, share: float) -> None:
     """A stream that ends too early leaves a clean root, and the whole one brings the rest."""
@@ -120,6 +121,7 @@ def test_truncated(jcache: Jcache, tmp_path: Path, target: Path, share: float) -
     assert len(list(target.rglob("*-cache"))) == 300
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted(jcache: Jcache, tmp_path: Path, target: Path, by: signal.Signals) -> None:
     """Ctrl-C and SIGKILL leave whole entries and nothing else; the same import again brings the rest."""

@@ -5,6 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from jcache.layout import Kind
 from jcache.store.ledger import Known, Ledger
 from tests.helpers.command_line import Jcache, keys
@@ -83,6 +85,7 @@ def test_what_the_ledger_knew_goes_with_the_entry(jcache: Jcache, cache: Path) -
     assert jcache("show", "jit_train", "--root", cache, "--json").json["ledger"] == {}
 
 
+@pytest.mark.full
 def test_the_ledger_s_damage_is_told_and_pins_are_not_lost_silently(jcache: Jcache, cache: Path) -> None:
     """Pins are kept beside the ledger; while those that it held are not known, nothing is removed."""
     jcache("pin", "jit_train", "--root", cache)

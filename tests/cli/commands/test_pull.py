@@ -104,6 +104,7 @@ def test_killed_pullers(jcache: Jcache, tmp_path: Path, chance: Random, full: bo
         }
 
 
+@pytest.mark.full
 @pytest.mark.jax
 @pytest.mark.smoke
 def test_a_warm_start_from_a_store(jcache: Jcache, tmp_path: Path) -> None:

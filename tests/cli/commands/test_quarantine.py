@@ -205,6 +205,7 @@ def test_what_is_in_quarantine_is_counted(jcache: Jcache, root: Path) -> None:
     assert "quarantine" in jcache("info", "--root", root).out
 
 
+@pytest.mark.full
 def test_ids_of_drop_are_completed_by_xargs(root: Path) -> None:
     """`jcache quarantine -q | xargs jcache quarantine drop` empties it."""
     command = f"'{sys.executable}' -m jcache quarantine"

@@ -57,6 +57,7 @@ def test_the_root_is_made_and_marked(jcache: Jcache, root: Path) -> None:
     assert {p.name[-6:] for p in (root / "executables").iterdir()} <= {"-cache", "-atime"}
 
 
+@pytest.mark.full
 @pytest.mark.jax
 @pytest.mark.smoke
 def test_a_plain_jax_directory_stays_one(jcache: Jcache, cache: Path) -> None:

@@ -65,6 +65,7 @@ def test_show_of_damage_says_what_is_wrong(jcache: Jcache, cache: Path) -> None:
     assert result.code == 1 and json.loads(result.out)["damage"] and "jit_train" in result.err
 
 
+@pytest.mark.full
 def test_show_tells_a_digest_that_is_not_the_recorded_one(jcache: Jcache, tmp_path: Path) -> None:
     """`show` reports bytes that differ from the recorded digest, even if they decompress."""
     program = ["-c", "import jax; jax.jit(jax.numpy.sin)(1.0)"]

@@ -147,6 +147,7 @@ def test_jax_writes_what_was_taken_out_anew_and_hits_the_rest(
     assert len(jcache("quarantine", "-q", "--root", cache).out.splitlines()) == 1
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_load(jcache: Jcache, jax_cache: Path, tmp_path: Path) -> None:

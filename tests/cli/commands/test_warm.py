@@ -36,6 +36,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.jax
 @pytest.mark.smoke(since="0.6")
 def test_a_root_is_filled_and_checked(jcache: Jcache, tmp_path: Path, program: Path) -> None:

@@ -75,6 +75,7 @@ def test_repair_tells_what_it_did(jcache: Jcache, root: Path) -> None:
     assert jcache("verify", "--root", root).code == 0
 
 
+@pytest.mark.full
 def test_names_of_any_bytes(jcache: Jcache, root: Path) -> None:
     """Names of other alphabets, with markup, or no text at all, do not disturb a report."""
     for name in ("jit_größe", "jit_[bold]x", "jit_ x"):

@@ -58,6 +58,7 @@ def test_stats_on_a_terminal(recorded: Path, columns: int, by: str) -> None:
         assert all(("train.py" in row) is (columns > 60) for row in rows)
 
 
+@pytest.mark.full
 def test_stats_in_eighty_columns(jcache: Jcache, tmp_path: Path) -> None:
     """The run's name and all its counts are whole."""
     program = ["-c", "import jax, jax.numpy as jnp; jax.jit(jnp.sin)(1.0)"]

@@ -79,6 +79,7 @@ nodes = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.full
 @settings(max_examples=1500)
 @given(nodes, st.sampled_from([b"", bytes(8), bytes(64), b"\xff" * 200]))
 def test_any_tree_is_read_or_refused(tree: object, blocks: bytes) -> None:

@@ -82,6 +82,7 @@ def cold(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
     return directory / "cache", record(THREE, directory / "cache", directory / "log")
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_cold_run_stores_everything(cold: tuple[Path, RunReport]) -> None:
@@ -109,6 +110,7 @@ def test_warm_run_of_a_copy_elsewhere_hits(cold: tuple[Path, RunReport], tmp_pat
     assert found.saved_seconds == 0  # JAX stored 0 whole seconds
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_damaged_entry_in_the_way(cold: tuple[Path, RunReport], tmp_path: Path) -> None:
@@ -294,6 +296,7 @@ caches.LRUCache.put = put_some
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("room", [0, 100])
 @pytest.mark.parametrize("locked", [False, True])
 def test_a_failed_write_leaves_nothing(tmp_path: Path, room: int, locked: bool) -> None:
@@ -312,6 +315,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, room: int, locked: bool) 
         assert len(list(cache.glob("jit_*"))) == (0 if number == 0 else 1 + locked)
 
 
+@pytest.mark.full
 def test_an_entry_that_is_not_whole_is_told(tmp_path: Path) -> None:
     """What may still be written is not served, JAX stores nothing beside it, and the report says why."""
     cache, logs, again = (tmp_path / name for name in ("cache", "logs", "again"))

@@ -76,6 +76,7 @@ def test_what_differs_thrice_without_effect_is_learnt(known: Comparisons) -> Non
     assert judged(known, arguments="77", source__a__py="2").new == "a py is new"
 
 
+@pytest.mark.full
 def test_some_starts_are_compared_all_the_same(known: Comparisons, monkeypatch: pytest.MonkeyPatch) -> None:
     """One in 50 of those in a world that was never compared."""
     for number in range(4):

@@ -30,6 +30,7 @@ def taken(some: Sources, top: Path) -> tuple[dict[str, str], set[str], str | Non
     return some.take(Distributions(), Digests(None), str(top))
 
 
+@pytest.mark.full
 def test_a_users_file_is_known_by_its_content(helper: Path) -> None:
     """By its path from the program's directory, or by the module's name elsewhere; with the variables that it names."""
     found, variables, reason = taken(Sources(), helper.parent)
@@ -40,6 +41,7 @@ def test_a_users_file_is_known_by_its_content(helper: Path) -> None:
     assert taken(Sources(), helper.parent)[0]["source helper.py"] != found["source helper.py"]
 
 
+@pytest.mark.full
 def test_a_file_that_changes_while_the_program_runs_makes_the_world_unknown(helper: Path) -> None:
     """What was loaded is not what the file has: nobody can compare it."""
     some = Sources()
@@ -64,6 +66,7 @@ def test_files_of_python_and_of_distributions_are_no_sources(helper: Path) -> No
     assert not [label for label in found if "pytest" in label or "pathlib" in label or "jcache" in label]
 
 
+@pytest.mark.full
 def test_an_edited_file_of_a_distribution_is_known_by_its_content(tmp_path: Path) -> None:
     """As long as it was not changed after it was installed, the distribution's record stands for it."""
     site = tmp_path / "site-packages"
@@ -82,6 +85,7 @@ def test_an_edited_file_of_a_distribution_is_known_by_its_content(tmp_path: Path
     assert "edited tables.py" in later.take(distributions, digests, str(tmp_path))[0]
 
 
+@pytest.mark.full
 def test_a_first_line_that_names_the_interpreter_does_not_count(helper: Path) -> None:
     """Scripts are installed with the path of their environment."""
     helper.write_text("#!/one/bin/python\nx = 1\n")

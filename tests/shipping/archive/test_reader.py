@@ -173,6 +173,7 @@ def test_trailers_that_do_not_follow_the_manifest_are_refused(trailer: bytes) ->
     assert "trailer.json" in refusal(packed([*sample().members()[:-1], ("trailer.json", trailer)]))
 
 
+@pytest.mark.full
 def test_every_truncation_is_refused() -> None:
     """Wherever the stream ends, of the compressed bytes or of the tar inside."""
     made = sample()

@@ -299,6 +299,7 @@ class TestTheSecondReading:
         assert list(found) == ["manifest.json", "manifest.json.digest", "trailer.json"]
         assert exported.entries == 0 and len(exported.omitted) == 5
 
+    @pytest.mark.full
     def test_beside_a_process_that_writes_in_place(self, plain: Root) -> None:
         """Whatever a real process writes during the export, each entry has its digest or is omitted."""
         whole = [incompressible(1) for _ in range(2)]
@@ -391,6 +392,7 @@ def test_keyed_for(plain: Root) -> None:
         assert count_key_directories(prepare_export(store, ExportRequest()).manifest) == {}
 
 
+@pytest.mark.full
 def test_memory_is_constant(plain: Root) -> None:
     """Recorded entries are exported in pieces: 300 MB take at most 40 MB of memory."""
     code = (

@@ -167,6 +167,7 @@ def test_trust(tmp_path: Path) -> None:
 # -- where it ends
 
 
+@pytest.mark.full
 def test_torn(tmp_path: Path) -> None:
     """A stream that ends anywhere leaves a clean root, and a second import brings the rest."""
     source = populated(tmp_path / "a", count=150)

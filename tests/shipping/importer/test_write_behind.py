@@ -28,6 +28,7 @@ def give(writer: WriteBehind[int, bytes], number: int, data: bytes) -> None:
     writer.add(number, room, bytes)
 
 
+@pytest.mark.full
 def test_what_is_written_is_what_was_given_in_its_order(writing: WriteBehind[int, bytes]) -> None:
     """Thousands of pieces of all sizes, more than the pages hold together, come back as they were, and in order."""
     chance = random.Random(7)

@@ -273,6 +273,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.full
 @given(STEPS, st.integers(0, 3))
 @settings(max_examples=60)
 def test_pins_go_where_the_directory_goes(steps: list[str], number: int) -> None:

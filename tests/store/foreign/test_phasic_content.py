@@ -109,6 +109,7 @@ def test_what_a_graph_was_called_with_may_be_of_a_users_class() -> None:
         assert fault(GRAPH, data) is None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "data", [b"[" * 10_000_000, b'{"a":' * 1_000_000, b"1" * 10_000_000, b"[[],[]" + b",[]" * 10**6]
 )
@@ -186,6 +187,7 @@ def test_a_pickle_of_another_protocol_is_found() -> None:
     assert found is not None and found[0] is Damage.GRAMMAR
 
 
+@pytest.mark.full
 def test_many_names_take_no_longer_than_as_many_opcodes() -> None:
     """A pickle of nothing but names is read in linear time, and a few of them are shown."""
     data = b"\x80\x05" + b"".join(b"\x8c\x06%06d\x8c\x01a\x93" % number for number in range(100_000)) + b"."

@@ -46,6 +46,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value[key])
 
 
+@pytest.mark.full
 def test_a_recipe_that_was_changed_makes_a_function_or_is_refused(chance: random.Random) -> None:
     """Whatever stands in its place: no other error is raised."""
     others: list[Any] = [
