@@ -26,7 +26,7 @@ from tests.helpers.remote_stores import remote, s3  # noqa: E402, F401  fixtures
 
 TESTS = Path(__file__).parent
 FIRST_TIER = "under 5 minutes on two cores"
-LONG_TIER = "about 13 minutes on two cores"
+LONG_TIER = "about 30 minutes on two cores"
 
 SEED = os.environ.get("JCACHE_SEED")  # read now: `home` takes it out of the environment
 SURROUNDINGS = (
