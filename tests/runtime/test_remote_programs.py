@@ -1,16 +1,23 @@
 """Programs with a store behind their roots: hits on another host, and nothing but misses if the store fails."""
 
 import json
+import signal
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from jcache.remote import open_remote
 from tests.helpers.interpreters import anew
 from tests.helpers.jax_programs import Said, environment, run
 from tests.helpers.remote_servers import S3Server, answering, faulty_server, hanging, refusing, web_server
+from tests.runtime.test_enable import clean
 
 pytestmark = pytest.mark.jax
 
@@ -139,6 +146,29 @@ def test_who_also_writes_is_told_what_that_means(tmp_path: Path) -> None:
     (note,) = writer["notes"]
     assert "has their code run by all that read" in note and writer["notices"].count(note) == 1
     assert reader["notes"] == [] == reader["notices"] and writer["warnings"] == []
+
+
+@pytest.mark.full
+def test_killed_programs(tmp_path: Path, chance: Random, full: bool) -> None:
+    """Whenever a program that writes to a store is killed, all that is in the store and in its root is whole."""
+    store, file = (tmp_path / "store").as_uri(), tmp_path / "program.py"
+    promised = program(tmp_path / "root", store, writes=True).value
+    file.write_text(PROGRAM.replace("values = [", "print(flush=True)\nvalues = [", 1))
+    for attempt in range(60 if full else 4):
+        place, root = tmp_path / f"store{attempt}", tmp_path / f"root{attempt}"
+        command = [sys.executable, str(file), str(root), place.as_uri(), "True"]
+        child = subprocess.Popen(command, env=environment({"JAX_PLATFORMS": "cpu"}), stdout=subprocess.PIPE)
+        assert child.stdout is not None and child.stdout.readline()
+        time.sleep(chance.uniform(0, promised["seconds"]))
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+        place.mkdir(exist_ok=True)
+        with open_remote(place.as_uri()) as remote:
+            assert all(remote.get(one.kind, one.namespace, one.key) for one in remote.list())
+        clean(root)
+        found = program(tmp_path / f"other{attempt}", place.as_uri()).value
+        assert found["values"] == promised["values"] and found["warnings"] == []
+        clean(tmp_path / f"other{attempt}")
 
 
 @pytest.mark.full

@@ -89,7 +89,7 @@ def test_killed_pullers(jcache: Jcache, tmp_path: Path, chance: Random, full: bo
     """Whenever a pull is killed, the root verifies clean, and the next pull adds the rest."""
     root, url = populated(tmp_path / "root", count=60), f"file://{tmp_path}/store"
     assert jcache("push", url, "--root", root.path).code == 0
-    for attempt in range(60 if full else 12):
+    for attempt in range(70 if full else 6):
         target = tmp_path / f"target{attempt}"
         command = [sys.executable, "-m", "jcache", "pull", url, "--root", str(target), "-q"]
         child = subprocess.Popen(command, env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -111,7 +111,7 @@ def test_killed_pushers(tmp_path: Path, chance: Random, full: bool) -> None:
     root = populated(tmp_path / "root", count=60)
     before = facts(root)
     command = [sys.executable, "-m", "jcache", "push", "--root", str(root.path), "-q"]
-    for attempt in range(60 if full else 12):
+    for attempt in range(70 if full else 6):
         store = tmp_path / f"store{attempt}"
         child = subprocess.Popen([*command, f"file://{store}"], env=clean_environment(), stderr=subprocess.PIPE)
         time.sleep(chance.uniform(0.1, 0.9))
