@@ -16,7 +16,7 @@ from jcache.errors import BadArchive, Untrusted
 from jcache.formats.digest import digest
 from jcache.shipping.archive import ArchiveReader, PlainTarReader, open_archive
 from jcache.shipping.archive.manifest_codec import decode, encode
-from jcache.shipping.archive.signing import sign, verify
+from jcache.verify.signatures import sign, verify
 from tests.helpers.archives import Sample, compressed, sample, tar_of
 from tests.helpers.signatures import allowed, needs_openssh, new_key, public
 from tests.proofs.test_fuzz import mutate

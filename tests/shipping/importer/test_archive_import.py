@@ -14,7 +14,6 @@ from jcache.layout import AUTOTUNE_NAME, LOCK_NAME, TEMPORARY_PREFIX, Kind, Root
 from jcache.shipping.archive import ArchiveMember, open_archive
 from jcache.shipping.archive.manifest import Item, Manifest
 from jcache.shipping.archive.reader import ArchiveReader
-from jcache.shipping.archive.signing import sign
 from jcache.shipping.forecast.judge import judge
 from jcache.shipping.forecast.machine import Machine
 from jcache.shipping.importer import entry_import, write_behind
@@ -23,6 +22,7 @@ from jcache.shipping.importer.outcome import ImportOutcome, ImportResult
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.verify.result import VerifyRequest
+from jcache.verify.signatures import sign
 from jcache.verify.verification import verify
 from tests.helpers.entries import NOW, key, tree
 from tests.helpers.imports import content, facts, packed, planned, populated, tar_of, unpacked

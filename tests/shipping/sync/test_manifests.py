@@ -8,8 +8,8 @@ from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.remote.client import Remote, open_remote
 from jcache.shipping.archive.manifest import Item, Maker, Manifest
-from jcache.shipping.archive.signing import sign
 from jcache.shipping.sync.manifests import SignatureRule, namespace_of_item, read_manifests, write_manifest
+from jcache.verify.signatures import sign
 from tests.helpers.entries import NOW, key
 from tests.helpers.signatures import allowed, needs_openssh, new_key, public
 

@@ -30,12 +30,12 @@ from jcache.cli.progress import Bar
 from jcache.cli.reports.export_report import render, summarize, tell_left_out, tell_notes
 from jcache.errors import InvalidValue
 from jcache.layout import FileKind, Kind, Root, is_key, member
-from jcache.shipping.archive import signing
 from jcache.shipping.exporter.export import prepare_export, write_archive
 from jcache.shipping.exporter.selection import ExportRequest
 from jcache.shipping.exporter.sink import DescriptorSink, FileSink, Sink
 from jcache.store import files, foreign, pending_file
 from jcache.units import parse_age
+from jcache.verify import signatures
 
 _PARTLY: Final = 3
 _LONGEST_LINE: Final = 1024
@@ -189,8 +189,8 @@ def _named(source: str) -> str:
 
 def signer_of(path: Path) -> Callable[[bytes], bytes]:
     """Return a function that signs manifests. The key is tried now, not after an hour of reading."""
-    signing.check_key(path)
-    return lambda data: signing.sign(data, path)
+    signatures.check_key(path)
+    return lambda data: signatures.sign(data, path)
 
 
 def _is_stdout(to: str) -> bool:

@@ -20,13 +20,13 @@ from jcache.errors import InvalidValue, Untrusted
 from jcache.layout import Kind, Root
 from jcache.shipping.archive import ArchiveMember
 from jcache.shipping.archive.manifest import Item, Manifest, XlaFile
-from jcache.shipping.archive.signing import check_signature, verify
 from jcache.shipping.archive.worlds import keep_lines
 from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.importer.entry_import import EntryImporter
 from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, ImportResult, outcome_of
 from jcache.shipping.importer.preflight import check_room, check_writable
 from jcache.store.store import Store
+from jcache.verify.signatures import check_signature, verify
 
 if TYPE_CHECKING:
     pass

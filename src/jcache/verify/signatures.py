@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from jcache.errors import InvalidValue, JcacheError, Untrusted
 from jcache.store.files import refusal
@@ -28,6 +28,13 @@ _PROMPT_VARIABLES: Final = ("DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS_REQUIRE")
 _TOO_OLD = re.compile("^(usage: ssh-keygen|Unsupported operation for -Y)", re.MULTILINE)
 _REASON = re.compile(rf"^{_SIGNERS}:(\d+: .*?)\r?$", re.MULTILINE)
 _INSTALL: Final = "install OpenSSH's client, 8.2 or later, such as Debian's openssh-client"
+
+
+class Signers(NamedTuple):
+    """Who may sign: the path of a file of allowed signers, and its content."""
+
+    path: Path
+    text: bytes
 
 
 def check_key(key_path: Path) -> bool:
@@ -98,7 +105,12 @@ def verify(data: bytes, signature: bytes, allowed_signers: Path) -> str:
         InvalidValue: the file of allowed signers cannot be read.
         JcacheError: ssh-keygen is missing or too old.
     """
-    with _folder({_SIGNATURE: signature, _SIGNERS: _read(allowed_signers)}) as folder:
+    return verify_by(data, signature, read_signers(allowed_signers))
+
+
+def verify_by(data: bytes, signature: bytes, signers: Signers) -> str:
+    """Return the principal who signed the data, as `verify` does, by signers that have been read."""
+    with _folder({_SIGNATURE: signature, _SIGNERS: signers.text}) as folder:
         fingerprint = _fingerprint(data, folder)
         files = ("-s", _SIGNATURE, "-f", _SIGNERS)
         found = _run("find-principals", *files, folder=folder)
@@ -106,13 +118,13 @@ def verify(data: bytes, signature: bytes, allowed_signers: Path) -> str:
         for principal in found.stdout.split("\n"):  # patterns; those with a ! name nobody
             if principal and not principal.startswith("!"):
                 done = _run("verify", *files, "-n", NAMESPACE, "-I", principal, folder=folder, data=data)
-                if done.returncode == 0:
+                if _is_good(done):
                     return shown(principal)
                 said += done.stderr
     reasons = "; ".join(f"line {shown(reason)}" for reason in dict.fromkeys(_REASON.findall(said)))
     why = f" ({reasons})" if reasons else ""
     raise Untrusted(
-        f"{allowed_signers} does not allow the key of this signature, {fingerprint}, to sign for '{NAMESPACE}' now"
+        f"{signers.path} does not allow the key of this signature, {fingerprint}, to sign for '{NAMESPACE}' now"
         f"{why}: if you trust its owner, add a line such as `me@example.org ssh-ed25519 AAAA…`."
     )
 
@@ -120,7 +132,7 @@ def verify(data: bytes, signature: bytes, allowed_signers: Path) -> str:
 def _fingerprint(data: bytes, folder: Path) -> str:
     """Check the signature in the folder; return the fingerprint of its key, such as ``SHA256:…``."""
     done = _run("check-novalidate", "-n", NAMESPACE, "-s", _SIGNATURE, folder=folder, data=data)
-    if done.returncode != 0:
+    if not _is_good(done):
         raise Untrusted(
             f"The signature is not one of this manifest for '{NAMESPACE}': ssh-keygen says '{_reason(done)}': get the "
             "archive anew from its maker."
@@ -128,8 +140,21 @@ def _fingerprint(data: bytes, folder: Path) -> str:
     return done.stdout.split()[-1]
 
 
-def _read(allowed_signers: Path) -> bytes:
-    """Read the file once, since it may be a pipe, or change while ssh-keygen runs."""
+def _is_good(done: subprocess.CompletedProcess[str]) -> bool:
+    """Return whether ssh-keygen has said that a signature is good.
+
+    Its exit code alone does not tell: Python returns 0 for a child whose code somebody else has taken, such as a
+    program that ignores SIGCHLD.
+    """
+    return done.returncode == 0 and done.stdout.startswith(f'Good "{NAMESPACE}" signature ')
+
+
+def read_signers(allowed_signers: Path) -> Signers:
+    """Return the signers of a file, read once, since it may be a pipe, or change while ssh-keygen runs.
+
+    Raises:
+        InvalidValue: the file cannot be read.
+    """
     try:
         with allowed_signers.open("rb") as file:
             data = file.read(_MAX_SIGNERS_BYTES + 1)
@@ -137,7 +162,7 @@ def _read(allowed_signers: Path) -> bytes:
         raise InvalidValue(f"Cannot read the allowed signers {allowed_signers}: {error.strerror or error}.") from error
     if len(data) > _MAX_SIGNERS_BYTES:
         raise InvalidValue(f"{allowed_signers} is too large for a file of allowed signers.")
-    return data
+    return Signers(allowed_signers, data)
 
 
 # ssh-keygen

@@ -1,6 +1,7 @@
 """`ssh-keygen -Y` makes and checks signatures; a changed manifest or an unknown signer is refused."""
 
 import os
+import signal
 import stat
 import subprocess
 import tempfile
@@ -13,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from jcache.errors import InvalidValue, JcacheError, Untrusted
-from jcache.shipping.archive import signing
-from jcache.shipping.archive.signing import NAMESPACE, check_key, check_signature, sign, verify
 from jcache.text import is_shown
+from jcache.verify import signatures
+from jcache.verify.signatures import NAMESPACE, check_key, check_signature, sign, verify
 from tests.helpers import waiting
 from tests.helpers.signatures import allowed, needs_openssh, new_key, public, signature_by, ssh_keygen
 
@@ -310,6 +311,20 @@ def test_an_agent_signs(locked: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 # ssh-keygen
 
 
+@needs_openssh
+def test_a_program_that_ignores_its_children(key: Path, signature: bytes, tmp_path: Path) -> None:
+    """Where the exit code of ssh-keygen is lost, a signature of other data is refused, and one of the data accepted."""
+    signers = allowed(tmp_path, f"alice {public(key)}")
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert verify(DATA, signature, signers) == "alice"
+        for data, text in ((DATA + b"\n", signature), (DATA, b"no signature")):
+            with pytest.raises(Untrusted, match="not one of this manifest"):
+                verify(data, text, signers)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
 def _stand_in(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program of the name ssh-keygen that is the first on the path."""
     program = folder / "bin" / "ssh-keygen"
@@ -340,7 +355,7 @@ def test_ssh_keygen_that_does_not_end(tmp_path: Path, temporary: Path, monkeypat
     """ssh-keygen is stopped after a time limit; its files lie in a directory that no other user can read."""
     seen = tmp_path / "seen"
     _stand_in(tmp_path, f"pwd > {seen}; stat -c %a . >> {seen}; exec sleep 1000", monkeypatch)
-    monkeypatch.setattr(signing, "_CHECK_LIMIT_S", 1)
+    monkeypatch.setattr(signatures, "_CHECK_LIMIT_S", 1)
     before = time.monotonic()
     with pytest.raises(JcacheError, match="has not ended within 1 seconds"):
         check_signature(DATA, b"signature")
