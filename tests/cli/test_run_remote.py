@@ -8,7 +8,9 @@ import pytest
 from jcache.cli.run_remote import opener_of
 from jcache.errors import InvalidValue
 from tests.helpers.command_line import PROGRAM, Jcache, entry_files
+from tests.helpers.imports import populated
 from tests.helpers.remote_servers import refusing, web_server
+from tests.helpers.signatures import allowed, needs_openssh, new_key, public
 
 
 @pytest.mark.jax
@@ -43,6 +45,26 @@ def test_a_run_after_a_run(jcache: Jcache, tmp_path: Path) -> None:
 
 
 @pytest.mark.jax
+@needs_openssh
+def test_a_run_that_requires_signatures(jcache: Jcache, tmp_path: Path) -> None:
+    """Before a signed push everything is compiled, and the report says once why; after it everything is a hit."""
+    first, url, mine = tmp_path / "first", f"file://{tmp_path}/store", new_key(tmp_path / "mine")
+    signers = allowed(tmp_path, f"me@here {public(mine)}")
+    wanted = ("--require-signature", "--allowed-signers", signers, "--", sys.executable, PROGRAM)
+    jcache("run", "--root", first, "--", sys.executable, PROGRAM)
+    entries = len(entry_files(first / "executables"))
+    assert jcache("push", url, "--root", first).code == 0
+    unsigned = jcache("run", "--root", tmp_path / "second", "--remote", url, *wanted)
+    assert "0 hits" in unsigned.err and unsigned.err.count("warning:") == 1, unsigned.err
+    assert jcache("push", url, "--root", first, "--sign", mine).code == 0
+    signed = jcache("run", "--root", tmp_path / "third", "--remote", url, *wanted)
+    assert f"{entries} hits, 0 misses (stored)" in signed.err and "warning" not in signed.err
+    variables = {"JCACHE_REMOTE": url, "JCACHE_REMOTE_SIGNERS": str(signers)}
+    again = jcache("run", "--root", tmp_path / "fourth", "--", sys.executable, PROGRAM, env=variables)
+    assert f"{entries} hits, 0 misses (stored)" in again.err and "warning" not in again.err
+
+
+@pytest.mark.jax
 def test_a_store_that_is_gone(jcache: Jcache, tmp_path: Path) -> None:
     """The program runs as without a store, and the report says once what is wrong."""
     place = refusing()
@@ -61,3 +83,34 @@ def test_what_is_no_store(jcache: Jcache, tmp_path: Path) -> None:
     with pytest.raises(InvalidValue):
         opener_of("ftp://x", is_default=False)
     assert opener_of("", is_default=True) is None
+
+
+def test_signers_that_cannot_be_required(jcache: Jcache, tmp_path: Path) -> None:
+    """A missing file of signers, none, or plain HTTP is an error of the options, and a warning of the environment."""
+    url, signers = f"file://{tmp_path}/store", allowed(tmp_path)
+    command = ("run", "--root", tmp_path / "root", "--remote")
+    for store, *options in (
+        (url, "--require-signature"),
+        (url, "--allowed-signers", ""),
+        (url, "--allowed-signers", tmp_path / "missing"),
+        ("http://x", "--allowed-signers", signers),
+    ):
+        done = jcache(*command, store, *options, "--", "true")
+        assert done.code == 2 and ("signers" in done.err or "plain HTTP" in done.err.replace("\n", " ")), done.err
+    for store, file in ((url, tmp_path / "missing"), ("http://x", signers)):
+        variables = {"JCACHE_REMOTE": store, "JCACHE_REMOTE_SIGNERS": str(file)}
+        done = jcache("run", "--root", tmp_path / "root", "--", "true", env=variables)
+        assert done.code == 0 and "runs without it" in done.err
+
+
+@pytest.mark.full
+def test_pull_and_sync_take_signers_from_the_environment(jcache: Jcache, tmp_path: Path) -> None:
+    """Where the environment names signers, what nobody has signed is left out, as with the option."""
+    populated(tmp_path / "root", count=1)
+    url, signers = f"file://{tmp_path}/store", allowed(tmp_path)
+    assert jcache("push", url, "--root", tmp_path / "root").code == 0
+    for number, command in enumerate(("pull", "sync")):
+        words = (command, url, "--root", tmp_path / str(number), "--json")
+        assert jcache(*words, env={"JCACHE_REMOTE_SIGNERS": str(signers)}).code == 0
+        assert not list((tmp_path / str(number)).glob("*/*-cache"))
+        assert jcache(*words).code == 0 and list((tmp_path / str(number)).glob("*/*-cache"))

@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
+from jcache.layout import Kind
 from jcache.remote import open_remote
+from tests.helpers.command_line import Jcache
 from tests.helpers.interpreters import anew
 from tests.helpers.jax_programs import Said, environment, run
 from tests.helpers.remote_servers import S3Server, answering, faulty_server, hanging, refusing, web_server
+from tests.helpers.signatures import allowed, needs_openssh, new_key, public
 from tests.runtime.test_enable import clean
 
 pytestmark = pytest.mark.jax
@@ -146,6 +149,41 @@ def test_who_also_writes_is_told_what_that_means(tmp_path: Path) -> None:
     (note,) = writer["notes"]
     assert "has their code run by all that read" in note and writer["notices"].count(note) == 1
     assert reader["notes"] == [] == reader["notices"] and writer["warnings"] == []
+
+
+@needs_openssh
+def test_programs_that_require_signatures(jcache: Jcache, tmp_path: Path) -> None:
+    """They hit what a signer has pushed, and compile what nobody has signed or what was replaced, with a warning."""
+    url, mine = (tmp_path / "store").as_uri(), new_key(tmp_path / "mine")
+    signers = str(allowed(tmp_path, f"me@here {public(mine)}"))
+    first = program(tmp_path / "one", "").value
+    assert jcache("push", url, "--root", tmp_path / "one").code == 0
+    unsigned = program(tmp_path / "two", url, JCACHE_REMOTE_SIGNERS=signers)
+    assert unsigned.value["values"] == first["values"] and unsigned.value["hits"] == unsigned.value["graphs"] == 0
+    assert unsigned.err.count("Warning: ") == 1 and "0 of 1 manifests count" in unsigned.err, unsigned.err
+    assert jcache("push", url, "--root", tmp_path / "one", "--sign", mine).code == 0
+    signed = program(tmp_path / "three", url, JCACHE_REMOTE_SIGNERS=signers)
+    check_hits(first, signed.value)
+    assert "Warning: " not in signed.err, signed.err
+    with open_remote(url) as remote:
+        entries = [one[:3] for one in remote.list(Kind.EXECUTABLES)]
+        sound = [remote.get(*entry) or b"" for entry in entries]
+        for entry, data in zip(entries, sound[1:] + sound[:1], strict=True):
+            remote.put(*entry, data, replace=True)
+    swapped = program(tmp_path / "four", url, JCACHE_REMOTE_SIGNERS=signers)
+    assert swapped.value["values"] == first["values"] and swapped.value["hits"] == 0 and swapped.value["graphs"] == 1
+    assert swapped.err.count("Warning: ") == 1 and "other bytes than its signer has pushed" in swapped.err
+
+
+@needs_openssh
+def test_signers_that_cannot_be_required(tmp_path: Path) -> None:
+    """Over plain HTTP they are an error as an argument; in the environment, the program runs without the store."""
+    text = "import jcache\ntry: jcache.enable(remote='http://x', remote_signers='y')\n"
+    assert run(text + "except jcache.InvalidValue as e: print(int('plain HTTP' in str(e)))").value == 1
+    url = (tmp_path / "store").as_uri()
+    for where, missing in (("http://x", str(allowed(tmp_path))), (url, str(tmp_path / "missing"))):
+        found = program(tmp_path / "root", where, JCACHE_REMOTE_SIGNERS=missing).value
+        assert found["remote"] is None and "No store is used" in str(found["warnings"])
 
 
 @pytest.mark.full

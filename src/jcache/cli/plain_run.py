@@ -44,9 +44,12 @@ def run_plainly(words: Sequence[str]) -> int | None:
         return None
     from jcache.cli.exit_codes import exit_code
     from jcache.cli.recorded_run import run
+    from jcache.cli.run_remote import asked_store
 
-    return exit_code(
-        lambda: run(
-            asked.command, root=asked.root, remote=None, report=None, json=False, quiet=asked.quiet, verbose=False
+    def work() -> int:
+        store = asked_store()
+        return run(
+            asked.command, root=asked.root, asked=store, report=None, json=False, quiet=asked.quiet, verbose=False
         )
-    )
+
+    return exit_code(work)

@@ -11,7 +11,7 @@ from typing import Final
 
 from jcache import clock
 from jcache.cli import output
-from jcache.cli.run_remote import opener_of
+from jcache.cli.run_remote import AS_IN_ENVIRONMENT, AskedStore
 from jcache.cli.stores import bound_variables, store_of
 from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.jax_internals.path_keys import in_keys
@@ -33,10 +33,9 @@ from jcache.runs.log import Program, Recording, read_all
 from jcache.runs.recorder.file_names import MODULE_SUFFIX, SECRET_NAME
 from jcache.runs.records import record_of, used_before
 from jcache.runs.report import RunReport, report_of, summary
-from jcache.runtime.checked_reads import CheckedReads, OpenRemote, runs_without_recorder, serving
+from jcache.runtime.checked_reads import CheckedReads, runs_without_recorder, serving
 from jcache.store import files
 from jcache.store.locking import mark_bounded
-from jcache.store.remote_entries import VARIABLE
 from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.run_records import OFF, add_record, record_mode, secret_of
 from jcache.store.store import Store
@@ -55,7 +54,7 @@ def run(
     command: list[str],
     *,
     root: str | None,
-    remote: str | None,
+    asked: AskedStore,
     report: str | None,
     json: bool,
     quiet: bool,
@@ -66,7 +65,7 @@ def run(
     Args:
         command: the program and its arguments.
         root: value of ``--root``.
-        remote: value of ``--remote``.
+        asked: the store that the program asks.
         report: path of a file for the report as JSON.
         json: whether the report on stderr is JSON.
         quiet: whether there is none on stderr.
@@ -76,12 +75,10 @@ def run(
         The program's exit code.
 
     Raises:
-        JcacheError: no program is named, the root is none, or the URL is none of a store.
+        JcacheError: no program is named, or the root is none.
     """
     if not command:
         raise InvalidValue(f"run needs a program: `{hint('run', root, '-- python train.py')}`")
-    url = os.environ.get(VARIABLE, "") if remote is None else remote
-    opens = opener_of(url, is_default=remote is None)
     chosen = _root(root)
     if chosen is None:
         return launch(command, os.environ).exit_code
@@ -91,8 +88,7 @@ def run(
             command,
             lambda result: _report(store, result, report, json=json, quiet=quiet, verbose=verbose),
             root=root,
-            url=url,
-            opens=opens,
+            asked=asked,
         ).exit_code
 
 
@@ -104,8 +100,7 @@ def recorded(
     root: str | None,
     whatever: bool = False,
     doing: str = "run",
-    url: str | None = None,
-    opens: OpenRemote | None = None,
+    asked: AskedStore = AS_IN_ENVIRONMENT,
 ) -> ProgramExit:
     """Run a program with a root's cache on, and record how JAX used it; if recording fails, the program still runs.
 
@@ -116,12 +111,11 @@ def recorded(
         root: value of ``--root``; None if it was not given.
         whatever: whether JAX stores every program, whatever thresholds the user has set.
         doing: name of the command that is recorded, ``run`` or ``warm``.
-        url: URL of the store that the program asks, empty for none; None for the one that its environment names.
-        opens: opens that store for the reads of a program without jcache.
+        asked: the store that the program asks.
     """
     directory = store.root.directory(Kind.EXECUTABLES)
     base = os.environ | {"JCACHE_DIR": str(store.root.path)}  # programs that import jcache use the same root and store
-    base |= {} if url is None else {VARIABLE: url}
+    base |= asked.variables
     try:
         log_dir = Path(tempfile.mkdtemp(prefix="jcache-run-"))
     except OSError as error:
@@ -137,9 +131,9 @@ def recorded(
         env = environment(
             directory, log_dir, base, override_user=whatever, spellings=paths, record=_begin_record(store.root, log_dir)
         )
-        env[HAS_REMOTE] = "" if opens is None else "1"
+        env[HAS_REMOTE] = "" if asked.opens is None else "1"
         portable = has_portable_keys(env)
-        reads = CheckedReads(store.root, opens, notices.append, lambda: used_before(store.root, command))
+        reads = CheckedReads(store.root, asked.opens, notices.append, lambda: used_before(store.root, command))
         outcome = _launched(reads, command, env, log_dir, notices)
         try:
             recordings = read_all(log_dir)

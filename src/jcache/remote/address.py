@@ -68,6 +68,15 @@ def parse_address(text: str) -> Address:
     return Address(scheme, host, path, user, password, parts.query)
 
 
+def check_can_sign(address: Address) -> None:
+    """Raise InvalidValue if signatures cannot be required of a store, since it cannot list what was signed."""
+    if address.is_web:
+        raise InvalidValue(
+            f"Signatures cannot be required of {address}, which is plain HTTP and cannot list the manifests that are "
+            "signed: name the store behind it."
+        )
+
+
 def _check(text: str, scheme: str, parts: SplitResult) -> None:
     """Raise InvalidValue if a part of a URL is missing, or is one that its scheme does not have."""
     shown = masked(text)

@@ -51,6 +51,7 @@ def enable(
     callbacks: bool = True,
     remote: str | None = None,
     remote_write: bool = False,
+    remote_signers: str | os.PathLike[str] | None = None,
     strict: bool = False,
 ) -> Enabled:
     """Make JAX keep its compiled programs in a jcache root, from now on in this process.
@@ -81,14 +82,17 @@ def enable(
             is kept in `root`. By default ``$JCACHE_REMOTE``, else none; ``""`` for none. However it fails, the program
             goes on as if it had no entry.
         remote_write: whether new entries go to the store, in the background. Whoever may write there can run code in
-            every program that reads.
+            every program that reads without `remote_signers`.
+        remote_signers: file of allowed signers, as of ``jcache pull --allowed-signers``: the store's entries are used
+            only as one of them has pushed them with ``jcache push --sign``. By default ``$JCACHE_REMOTE_SIGNERS``, else
+            everybody's are used; ``""`` for everybody's.
         strict: whether to raise an error if any of these does not take effect.
 
     Returns:
         The settings in effect.
 
     Raises:
-        InvalidValue: an argument cannot be read.
+        InvalidValue: an argument cannot be read, or `remote` is plain HTTP, of which no signature can be required.
         NotInEffect: an argument does not take effect, and `strict` is True; JAX is then as without jcache.
 
     Warns:
@@ -111,8 +115,9 @@ def enable(
         copy_on_hit=copy_on_hit,
         write=parse_choice(Write, write, "does not say who writes"),
         callbacks=callbacks,
-        remote=_checked_url(remote),
+        remote=_checked_url(remote, remote_signers),
         remote_write=remote_write,
+        remote_signers=None if remote_signers is None else path_text(remote_signers),
     )
     with _Current.mutex, collector.waits():
         session = _Current.session
@@ -132,12 +137,14 @@ def enable(
         return session.enabled
 
 
-def _checked_url(remote: str | None) -> str | None:
-    """Return a URL of a store; raise InvalidValue if it is none."""
+def _checked_url(remote: str | None, signers: object) -> str | None:
+    """Return a URL of a store; raise InvalidValue if it is none, or one of which signatures cannot be required."""
     if remote:
-        from jcache.remote.address import parse_address
+        from jcache.remote.address import check_can_sign, parse_address
 
-        parse_address(remote)
+        address = parse_address(remote)
+        if signers:
+            check_can_sign(address)
     return remote
 
 

@@ -24,16 +24,17 @@ class Request(Generic[T]):
 
     Args:
         ask: sends it; what it raises counts as no answer.
+        within_s: seconds until there must be an answer, or the size of it is known.
 
     Attributes:
         found: the answer.
     """
 
-    def __init__(self, ask: Callable[[Pace], T | None]) -> None:
+    def __init__(self, ask: Callable[[Pace], T | None], *, within_s: float | None = None) -> None:
         self.found: T | None = None
         self._ask = ask
         self._is_done = threading.Event()
-        self._end = clock.monotonic() + _UNTIL_HEADERS_S
+        self._end = clock.monotonic() + (_UNTIL_HEADERS_S if within_s is None else within_s)
 
     def is_answered(self) -> bool:
         """Send the request; return whether it has ended in time, with an answer or without."""

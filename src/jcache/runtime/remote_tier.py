@@ -4,6 +4,7 @@ A program notices the store by fewer misses, and by nothing else: no exception, 
 warning. A look-up is one GET in a thread of its own, repeated once at most. The deadline grows with the size of the
 entry, and is no longer than building it took last time. After two failures in a row the store is left alone for 30 s
 (`jcache.runtime.circuit_breaker`). What is read is compared with its digest and passes the checks of `jcache verify`.
+Where signers are named, it must also be what one of them has pushed (`jcache.runtime.remote_signatures`).
 
 Only programs that are given a store import this module.
 """
@@ -29,9 +30,11 @@ from jcache.remote.usage import RemoteId
 from jcache.runtime.circuit_breaker import CircuitBreaker
 from jcache.runtime.remote_claims import SILENCE_S, Claims
 from jcache.runtime.remote_request import Request
+from jcache.runtime.remote_signatures import SignedEntries
 from jcache.runtime.remote_uploads import Claim, Upload, Uploads, Uses
 from jcache.runtime.verified_read import VerifiedEntry, build_seconds
 from jcache.verify.faults import fault_of
+from jcache.verify.signatures import Signers
 
 T = TypeVar("T")
 
@@ -55,12 +58,14 @@ class RemoteTier:
     Args:
         url: its URL.
         writes: whether new entries are stored there.
+        signers: those whose entries may be used; None for everybody's.
         platforms: returns JAX's platforms in the process that loads the entries; None if they are not known.
         namespace: returns the namespace of the executables of the calling thread's program.
         warn: receives the first failure of the store, in sentences.
 
     Raises:
-        InvalidValue: it is no URL of a store, or a package is not installed.
+        InvalidValue: it is no URL of a store, or a package is not installed; or the store cannot list what the signers
+            have signed.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class RemoteTier:
         url: str,
         *,
         writes: bool = False,
+        signers: Signers | None = None,
         platforms: Callable[[], frozenset[str] | None] = lambda: None,
         namespace: Callable[[], str] = lambda: namespace_of(*maker()),
         warn: Callable[[str], object],
@@ -78,6 +84,7 @@ class RemoteTier:
         self._namespace = namespace
         self._warn = warn
         self._is_off = False
+        self._signers = signers
         self._open()
         _TIERS.add(self)
 
@@ -86,12 +93,15 @@ class RemoteTier:
         self._breaker = CircuitBreaker()
         self._used: set[RemoteId] = set()  # entries that have come from the store since the last flush
         self._unsound: set[tuple[Kind, str]] = set()  # entries with the right digest of wrong bytes
+        signers = self._signers
+        self._signed = signers and SignedEntries(self._remote, signers, self._answer, self._note)
         self._trouble: str | None = None  # to be told in the thread of the program
         self._has_warned = False
         writing = open_remote(self._url, _WRITING) if self._writes else None
         self._uploads = None if writing is None else Uploads(writing, self._breaker, self._note)
         self._waits_in_vain = 0
-        self._claims = None if writing is None else Claims(open_remote(self._url, _CLAIMING))
+        is_claiming = writing is not None and signers is None  # what another host uploads has no signature
+        self._claims = Claims(open_remote(self._url, _CLAIMING)) if is_claiming else None
 
     def __str__(self) -> str:
         return str(self._remote)
@@ -101,7 +111,7 @@ class RemoteTier:
         if self._is_off or not is_key(key) or not self._breaker.allows():
             return None
         namespace = self._namespace() if kind is Kind.EXECUTABLES else ""
-        found = self._request(lambda pace: self._ask(kind, namespace, key, pace))
+        found = self._find(kind, namespace, key)
         if found is None and namespace and self._claims is not None and is_compiling() and not is_shared():
             found = self._made_elsewhere(self._claims, namespace, key)
         entry = None if found is None else self._checked(kind, key, found)
@@ -109,6 +119,25 @@ class RemoteTier:
             self._used.add((kind, namespace, key))
         self._tell()
         return entry
+
+    def _find(self, kind: Kind, namespace: str, key: str) -> FoundEntry | None:
+        """Return an entry; None if there is none in time, or none that an allowed signer has pushed."""
+        signed = self._signed
+        digests = None if signed is None else signed.digests(kind, key)
+        if signed is not None and not digests:
+            is_to_be_told = digests is not None and self._trouble is None
+            if is_to_be_told and self._answer(lambda _: self._remote.exists(kind, namespace, key)):
+                signed.refuse(kind, key)
+            return None
+        found = self._answer(lambda pace: self._remote.find(kind, namespace, key, pace))
+        if signed is None or found is None or found.digest in (digests or ()):
+            return found
+        signed.refuse(kind, key)
+        return None
+
+    def _answer(self, ask: Callable[[Pace], T | None]) -> T | None:
+        """Return the answer to a request that is sent once more if it fails; None if there is none in time."""
+        return self._request(lambda pace: self._attempt(lambda: ask(pace)))
 
     def _request(self, ask: Callable[[Pace], T | None]) -> T | None:
         """Return the answer to a request; None if there is none in time."""
@@ -200,7 +229,7 @@ class RemoteTier:
             self._uploads.flush(timeout_s)
             self._tell()
 
-    def _ask(self, kind: Kind, namespace: str, key: str, pace: Pace) -> FoundEntry | None:
+    def _attempt(self, act: Callable[[], T | None]) -> T | None:
         for attempt in range(_ATTEMPTS):
             if attempt:
                 clock.sleep(_RETRY_AFTER_S)
@@ -208,7 +237,7 @@ class RemoteTier:
                 return None
             began = clock.monotonic()
             try:
-                found = self._remote.find(kind, namespace, key, pace)
+                found = act()
             except RemoteDenied as error:  # stores answer so, too, where there is nothing, to whoever may not list
                 if clock.monotonic() - began > _SLOW_S:
                     self._breaker.failed()

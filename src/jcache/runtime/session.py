@@ -20,7 +20,7 @@ from jcache.runtime.executable_cache import ExecutableCache
 from jcache.runtime.lru_cache import PlainDirectoryCache
 from jcache.runtime.overrides import BOUND, DIRECTORY, bound, by_arguments, of_preset, raises
 from jcache.runtime.path_keys import try_path_keys
-from jcache.runtime.session_roots import SessionRoots, remote_url
+from jcache.runtime.session_roots import SessionRoots, store_behind
 from jcache.runtime.settings import Enabled, EnableRequest, Write
 from jcache.store.locking import mark_bounded, timeout_in
 from jcache.store.remote_entries import RemoteEntries
@@ -76,7 +76,7 @@ class Session:
             return False
         try:
             has_root = self.root is not None and self.root.path == self._roots.path()
-            return has_root and self._roots.remote_url == remote_url(request.remote)
+            return has_root and self._roots.behind == store_behind(request)
         except NoCacheHere:
             return False
 

@@ -7,6 +7,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from jcache.errors import CannotWrite, InvalidValue, NoCacheHere
 from jcache.jax_internals import cache_hook, config
@@ -15,8 +16,20 @@ from jcache.runtime.overrides import DIRECTORY, set_by_program
 from jcache.runtime.settings import EnableRequest, Write
 from jcache.runtime.warn import warn_once
 from jcache.store import files
-from jcache.store.remote_entries import VARIABLE, RemoteEntries
+from jcache.store.remote_entries import SIGNERS_VARIABLE, VARIABLE, RemoteEntries
 from jcache.store.roots import choose_path, create_root, open_own, open_root, wants_plain
+
+
+class StoreBehind(NamedTuple):
+    """The store behind the roots of a session.
+
+    Attributes:
+        url: its URL; empty if there is none.
+        signers: file of those whose entries may be used; None for everybody's.
+    """
+
+    url: str
+    signers: Path | None
 
 
 class SessionRoots:
@@ -29,13 +42,13 @@ class SessionRoots:
     Attributes:
         configured: the directory that JAX was configured with at construction; None if there was none.
         is_unwritable: whether the root cannot be written.
-        remote_url: URL of the store behind the roots; empty if there is none.
+        behind: the store behind the roots.
     """
 
     def __init__(self, request: EnableRequest, warn: Callable[[str], object]) -> None:
         self.configured = config.directory()
         self.is_unwritable = False
-        self.remote_url = remote_url(request.remote)
+        self.behind = store_behind(request)
         self._request = request
         self._warn = warn
         self._is_set_by_program = set_by_program(DIRECTORY) is not None
@@ -87,18 +100,23 @@ class SessionRoots:
         Args:
             note: receives what it means that this program also writes to the store, if it does.
         """
-        if not self.remote_url:
+        url, signers = self.behind
+        if not url:
             return None
         try:
             from jcache.runtime.remote_tier import RemoteTier
+            from jcache.verify.signatures import read_signers
 
             tier = RemoteTier(
-                self.remote_url,
+                url,
                 writes=self._request.remote_write,
+                signers=None if signers is None else read_signers(signers),
                 platforms=cache_hook.platforms,
-                warn=partial(warn_once, (VARIABLE, self.remote_url)),
+                warn=partial(warn_once, (VARIABLE, url)),
             )
-            if self._request.remote_write:
+            if self._request.remote_write and signers is not None:
+                note(f"What this program stores in {tier} has no signature, and no program that requires one uses it.")
+            elif self._request.remote_write:
                 note(
                     f"This program runs what it reads from {tier}, and can write there. Whoever can write there has "
                     "their code run by all that read: let few jobs write, and give the others credentials that only "
@@ -127,6 +145,8 @@ class SessionRoots:
                 os.unlink(files.create_temporary(str(directory)))
 
 
-def remote_url(requested: str | None) -> str:
-    """Return the URL of the store that was requested, else of the one that the environment names; empty for none."""
-    return os.environ.get(VARIABLE, "") if requested is None else requested
+def store_behind(request: EnableRequest) -> StoreBehind:
+    """Return the store that was requested, else the one that the environment names, and the same for its signers."""
+    url = os.environ.get(VARIABLE, "") if request.remote is None else request.remote
+    signers = os.environ.get(SIGNERS_VARIABLE, "") if request.remote_signers is None else request.remote_signers
+    return StoreBehind(url, Path(os.path.expanduser(signers)) if signers else None)

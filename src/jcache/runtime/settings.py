@@ -21,7 +21,7 @@ class EnableRequest(NamedTuple):
         root: path of the root; None for the one that the environment names.
         max_bytes: bound of the executables' total size; None for the one that JAX is configured with.
         preset: the preset; None for the one that is configured.
-        read_only, copy_on_hit, write, callbacks, remote, remote_write: as in `jcache.enable`.
+        read_only, copy_on_hit, write, callbacks, remote, remote_write, remote_signers: as in `jcache.enable`.
     """
 
     root: str | None
@@ -33,6 +33,7 @@ class EnableRequest(NamedTuple):
     callbacks: bool
     remote: str | None = None
     remote_write: bool = False
+    remote_signers: str | None = None
 
 
 ANYTHING: Final = EnableRequest(None, None, None, (), copy_on_hit=False, write=Write.RANK0, callbacks=True)

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from jcache.layout import Kind
 
 VARIABLE: Final = "JCACHE_REMOTE"  # names the store where nothing else does
+SIGNERS_VARIABLE: Final = "JCACHE_REMOTE_SIGNERS"  # names the file of those whose entries of it may be used
 
 
 class RemoteEntries(Protocol):

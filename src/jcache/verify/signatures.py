@@ -111,7 +111,6 @@ def verify(data: bytes, signature: bytes, allowed_signers: Path) -> str:
 def verify_by(data: bytes, signature: bytes, signers: Signers) -> str:
     """Return the principal who signed the data, as `verify` does, by signers that have been read."""
     with _folder({_SIGNATURE: signature, _SIGNERS: signers.text}) as folder:
-        fingerprint = _fingerprint(data, folder)
         files = ("-s", _SIGNATURE, "-f", _SIGNERS)
         found = _run("find-principals", *files, folder=folder)
         said = found.stderr
@@ -121,6 +120,7 @@ def verify_by(data: bytes, signature: bytes, signers: Signers) -> str:
                 if _is_good(done):
                     return shown(principal)
                 said += done.stderr
+        fingerprint = _fingerprint(data, folder)
     reasons = "; ".join(f"line {shown(reason)}" for reason in dict.fromkeys(_REASON.findall(said)))
     why = f" ({reasons})" if reasons else ""
     raise Untrusted(

@@ -11,7 +11,6 @@ from jcache.cli.commands.import_ import (
     LoadOption,
     RecompileOption,
     RequireSignatureOption,
-    signers_file,
     take_archive,
 )
 from jcache.cli.commands.import_common import (
@@ -35,7 +34,7 @@ from jcache.cli.commands.remote_common import (
 from jcache.cli.options import DryRunOption, JsonOption, KindsOption, QuietOption, RootOption, VerboseOption, kinds_of
 from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import ImportReport
-from jcache.cli.stores import store_of
+from jcache.cli.stores import remote_signers, store_of
 from jcache.errors import BadArchive
 from jcache.remote.client import Remote, open_existing
 from jcache.shipping.archive import ArchiveReader, open_archive
@@ -84,7 +83,7 @@ def pull(
         check_load=check_load,
         recompile=recompile,
         require_signature=require_signature,
-        allowed_signers=signers_file(allowed_signers, required=require_signature),
+        allowed_signers=remote_signers(allowed_signers, required=require_signature),
     )
     with open_existing(url) as remote:
         if len(keys) == 1 and has_generation(remote, keys[0]):

@@ -6,6 +6,7 @@ import typer
 
 from jcache.cli import recorded_run
 from jcache.cli.options import QuietOption, RootOption
+from jcache.cli.run_remote import asked_store
 
 
 def run(
@@ -21,6 +22,20 @@ def run(
             help="The store that is asked for executables that the root lacks; by default $JCACHE_REMOTE, '' for none.",
         ),
     ] = None,
+    require_signature: Annotated[
+        bool,
+        typer.Option(
+            "--require-signature", help="Use of that store only what an allowed signer has pushed with --sign."
+        ),
+    ] = False,
+    allowed_signers: Annotated[
+        str | None,
+        typer.Option(
+            "--allowed-signers",
+            metavar="FILE",
+            help="The allowed signers, as of pull; by default $JCACHE_REMOTE_SIGNERS.",
+        ),
+    ] = None,
     report: Annotated[str | None, typer.Option("--report", metavar="FILE", help="Write the report as JSON.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report on stderr as JSON.")] = False,
     quiet: QuietOption = False,
@@ -30,6 +45,7 @@ def run(
 
     Example: jcache run -- python train.py --steps 10
     """
+    asked = asked_store(remote, require_signature=require_signature, allowed_signers=allowed_signers)
     return recorded_run.run(
-        command or [], root=root, remote=remote, report=report, json=json, quiet=quiet, verbose=verbose
+        command or [], root=root, asked=asked, report=report, json=json, quiet=quiet, verbose=verbose
     )

@@ -3,7 +3,7 @@
 import os
 
 from jcache.cli import output
-from jcache.cli.commands.import_ import AllowedSignersOption, RequireSignatureOption, signers_file
+from jcache.cli.commands.import_ import AllowedSignersOption, RequireSignatureOption
 from jcache.cli.commands.import_common import ImportOptions, SkipOption
 from jcache.cli.commands.ls import FilterOption
 from jcache.cli.commands.pull import pull_entries, pull_request, target_of
@@ -18,7 +18,7 @@ from jcache.cli.commands.remote_common import (
 )
 from jcache.cli.options import DryRunOption, JsonOption, KindsOption, QuietOption, RootOption, VerboseOption
 from jcache.cli.reports.push_report import as_json, exit_code, render
-from jcache.cli.stores import store_of
+from jcache.cli.stores import remote_signers, store_of
 from jcache.remote.client import open_remote
 from jcache.store.roots import choose_path, is_vacant, open_root
 
@@ -47,7 +47,7 @@ def sync(
         dry_run=dry_run,
         skip_incompatible=skip_incompatible,
         require_signature=require_signature,
-        allowed_signers=signers_file(allowed_signers, required=require_signature),
+        allowed_signers=remote_signers(allowed_signers, required=require_signature),
     )
     pushed, first = None, 0
     with open_remote(store_name) as remote:
