@@ -35,6 +35,14 @@ def test_what_was_stored_comes_back(remote: Remote) -> None:
     assert remote.get(Kind.TRACES, "", key(3)) is None
 
 
+def test_the_start_of_an_object(remote: Remote) -> None:
+    """The first bytes of an object are read alone; there are none of one that is absent."""
+    assert remote.transport.start("v1/generations/a.jcache", 4) is None
+    assert remote.transport.put("v1/generations/a.jcache", b"0123456789", {}, replace=False)
+    assert remote.transport.start("v1/generations/a.jcache", 4) == b"0123"
+    assert remote.transport.start("v1/generations/a.jcache", 10) == b"0123456789"
+
+
 def test_entries_are_immutable(remote: Remote) -> None:
     """Storing other bytes under a key is a lost race, which changes nothing."""
     assert remote.put(*ONE, data_of(1))

@@ -18,6 +18,9 @@ def test_the_layout() -> None:
     assert names.entry_name(Kind.TRACES, "", key(1)) == f"v1/traces/{key(1)}-cache"
     assert names.digest_name(f"v1/traces/{key(1)}-cache") == f"v1/traces/{key(1)}-digest"
     assert names.generation_name("nightly-1") == "v1/generations/nightly-1.jcache"
+    assert names.generation_of("v1/generations/nightly-1.jcache") == "nightly-1"
+    for other in ("nightly-1", "v1/generations/nightly-1", "v1/generations/a/b.jcache", "v1/generations/.jcache"):
+        assert names.generation_of(other) is None
     assert names.namespace_of(None, "", "NVIDIA H100 80GB_x") == "unknown_unknown_NVIDIA-H100-80GB-x"
 
 

@@ -52,6 +52,10 @@ class BazelCache(WebStore):
         reply = self._client.request("GET", self._path(f"cas/{digest}"), paced)
         return None if reply is None else Fetched(reply.data, metadata)
 
+    def start(self, name: str, size: int) -> bytes | None:
+        found = self.get(name)
+        return None if found is None else found.data[:size]
+
     def head(self, name: str) -> Head | None:
         record = self._record(name)
         return None if record is None else Head(record[1], record[2])

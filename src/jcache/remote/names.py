@@ -124,6 +124,12 @@ def parse_name(name: str) -> EntryName | None:
     return None
 
 
+def generation_of(name: str) -> str | None:
+    """Return the generation that an object with a name holds; None if it holds none."""
+    generation = name.removeprefix(GENERATIONS).removesuffix(_ARCHIVE_SUFFIX)
+    return generation if _GENERATION.fullmatch(generation) and generation_name(generation) == name else None
+
+
 def generation_name(name: str) -> str:
     """Return the name of the object that holds a generation.
 

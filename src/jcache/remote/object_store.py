@@ -104,6 +104,15 @@ class ObjectStore:
                 raise failed(self._address, "read from", "it did not answer in time")
         return b"".join(pieces)
 
+    def start(self, name: str, size: int) -> bytes | None:
+        with self._telling("read from"):
+            try:
+                store = self._store()
+                return None if store is None else bytes(store.get_range(name, start=0, length=size))
+            except FileNotFoundError as error:
+                self._check_bucket(error)
+                return None
+
     def head(self, name: str) -> Head | None:
         with self._telling("read from"):
             try:

@@ -75,6 +75,9 @@ class Transport(Protocol):
     def get(self, name: str, pace: Pace | None = None) -> Fetched | None:
         """Return an object; None if there is none."""
 
+    def start(self, name: str, size: int) -> bytes | None:
+        """Return the first bytes of an object that has so many or more; None if there is none."""
+
     def head(self, name: str) -> Head | None:
         """Return what is known of an object; None if there is none."""
 

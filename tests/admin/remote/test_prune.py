@@ -53,6 +53,9 @@ class SimulatedListing:
     def get(self, name: str, pace: Pace | None = None) -> Fetched | None:
         return Fetched(self.objects_by_name[name], {}) if name in self.objects_by_name else None
 
+    def start(self, name: str, size: int) -> bytes | None:
+        return self.objects_by_name.get(name, b"")[:size]
+
     def head(self, name: str) -> Head | None:
         return None
 

@@ -12,7 +12,16 @@ from jcache.admin.fields import FIELDS, Facts, Field, Source, parse_fields
 from jcache.admin.filters import OPERATORS, parse_filter, parse_sort
 from jcache.admin.selection import Selection, select, with_seconds
 from jcache.cli import output
-from jcache.cli.options import JsonOption, KindsOption, RootOption, is_remote, kinds_of, open_store, refuse_options
+from jcache.cli.options import (
+    GenerationsOption,
+    JsonOption,
+    KindsOption,
+    RootOption,
+    is_remote,
+    kinds_of,
+    open_store,
+    refuse_options,
+)
 from jcache.cli.progress import progress
 from jcache.cli.reports import entry_table
 from jcache.entry import Entry
@@ -100,14 +109,22 @@ def ls(
     columns: ColumnsOption = None,
     limit: LimitOption = None,
     legacy: LegacyOption = False,
+    generations: GenerationsOption = False,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print full keys only, one per line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print full keys in the table.")] = False,
 ) -> None:
-    """List entries.
+    """List entries, or with --generations what `push --as` has stored.
 
     Example: jcache ls train --filter 'size>100MB' --filter 'used>30d' --sort size --limit 20
     """
+    if generations:
+        from jcache.cli.commands import remote_generations
+
+        given = {"filter": filters or filter, "kind": kind, "sort": sort, "columns": columns, "limit": limit}
+        url = remote_generations.store_url(root, **given, legacy=legacy)
+        remote_generations.ls(url, json=json, quiet=quiet)
+        return
     selection = Selection(
         kinds=kinds_of(kind),
         filters=tuple(parse_filter(text) for text in [*(filters or ()), *(filter or ())]),

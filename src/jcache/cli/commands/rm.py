@@ -10,6 +10,7 @@ from jcache.admin.named import plan_filters, plan_keys
 from jcache.cli.commands.ls import FilterOption
 from jcache.cli.options import (
     DryRunOption,
+    GenerationsOption,
     JsonOption,
     KeysArgument,
     QuietOption,
@@ -33,6 +34,7 @@ def rm(
     root: RootOption = None,
     filter: FilterOption = None,  # noqa: A002
     legacy: LegacyOption = False,
+    generations: GenerationsOption = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
@@ -45,6 +47,11 @@ def rm(
 
     Example: jcache rm --filter 'used>30d' --filter hits=0 --dry-run
     """
+    if generations:
+        from jcache.cli.commands import remote_generations
+
+        url = remote_generations.store_url(root, filter=filter, legacy=legacy)
+        return remote_generations.rm(url, keys or (), yes=yes, dry_run=dry_run, json=json, quiet=quiet)
     if bool(keys) == bool(filter):
         everything = command("clear", root)
         raise InvalidValue(f"rm needs entries: name keys, or give --filter, not both; `{everything}` removes all.")

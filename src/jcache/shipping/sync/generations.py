@@ -5,22 +5,26 @@ A generation is the archive of an export (`jcache.shipping.archive`), with its m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
-from jcache.errors import InvalidValue, OutOfReach, UnknownKey
+from jcache.errors import BadArchive, InvalidValue, JcacheError, OutOfReach, UnknownKey, Untrusted
 from jcache.findings import Finding
 from jcache.remote.client import Remote
-from jcache.remote.names import GENERATIONS, generation_name
+from jcache.remote.names import GENERATIONS, generation_name, generation_of
+from jcache.shipping.archive import ArchiveReader
 from jcache.shipping.exporter.export import prepare_export, write_archive
 from jcache.shipping.exporter.selection import ExportRequest
 from jcache.shipping.exporter.survey import Progress
 from jcache.store.store import Store
 from jcache.units import format_size
+from jcache.verify.signatures import Signers, check_signature, verify_by
 
 _MAX_BYTES: Final = 5 << 30  # what S3 takes in one request
+_FIRST_BYTES: Final = 1 << 20  # of an archive, which have its manifest and its signature; more where they do not
+_GROWTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,33 @@ class Generation:
     bytes: int
     archive_bytes: int
     findings: tuple[Finding, ...]
+
+
+class StoredGeneration(NamedTuple):
+    """A generation of a store.
+
+    Attributes:
+        name: its name.
+        bytes: size of its archive.
+        written_ns: when it was stored, by the store's clock, nanoseconds since 1970.
+    """
+
+    name: str
+    bytes: int
+    written_ns: int
+
+
+class ArchiveSignature(NamedTuple):
+    """What is known of an archive's signature.
+
+    Attributes:
+        state: ``good``, ``none``, ``bad`` if it is not of the archive or nobody's who may sign, ``damaged`` if the
+            archive cannot be read, ``unchecked`` where signatures cannot be checked.
+        signer: who has signed: a principal, or the fingerprint of a key; None if that is not known.
+    """
+
+    state: str
+    signer: str | None = None
 
 
 def push_generation(
@@ -101,10 +132,65 @@ def has_generation(remote: Remote, name: str) -> bool:
     return remote.transport.head(place) is not None
 
 
-def generation_names(remote: Remote) -> list[str]:
-    """Return the names of all generations of a store that lists."""
-    objects = (one.name for batch in remote.transport.objects(GENERATIONS) for one in batch)
-    return sorted(name.removeprefix(GENERATIONS).rpartition(".")[0] for name in objects)
+def stored_generations(remote: Remote) -> list[StoredGeneration]:
+    """Return the generations of a store, the oldest first.
+
+    Raises:
+        InvalidValue: the store cannot list.
+        RemoteUnavailable, RemoteDenied: as in `push_generation`.
+    """
+    remote.check_can_list()
+    listed = ((generation_of(one.name), one) for batch in remote.transport.objects(GENERATIONS) for one in batch)
+    found = [StoredGeneration(name, one.bytes, one.written_ns) for name, one in listed if name is not None]
+    return sorted(found, key=lambda one: (one.written_ns, one.name))
+
+
+def signature_of(remote: Remote, stored: StoredGeneration, signers: Signers | None) -> ArchiveSignature:
+    """Return what the signature of a generation says; only the archive's beginning is read.
+
+    Args:
+        remote: the store.
+        stored: the generation.
+        signers: those who may sign; None for anybody, who is then told by the fingerprint of the key.
+
+    Raises:
+        RemoteUnavailable, RemoteDenied: as in `push_generation`.
+    """
+    size = _FIRST_BYTES
+    while True:
+        size = min(size, stored.bytes)
+        data = remote.transport.start(generation_name(stored.name), size) if size else None
+        try:
+            return _signature_in(data or b"", signers)
+        except Untrusted:
+            return ArchiveSignature("bad")
+        except BadArchive:
+            if size >= stored.bytes:
+                return ArchiveSignature("damaged")
+        except JcacheError:  # there is no ssh-keygen
+            return ArchiveSignature("unchecked")
+        size *= _GROWTH
+
+
+def _signature_in(archive: bytes, signers: Signers | None) -> ArchiveSignature:
+    found: list[ArchiveSignature] = []
+
+    def check(manifest: bytes, signature: bytes | None) -> None:
+        if signature is None:
+            found.append(ArchiveSignature("none"))
+        elif signers is None:
+            found.append(ArchiveSignature("good", check_signature(manifest, signature)))
+        else:
+            found.append(ArchiveSignature("good", verify_by(manifest, signature, signers)))
+
+    ArchiveReader(BytesIO(archive)).head(check)
+    return found[0]
+
+
+def remove_generations(remote: Remote, names: Iterable[str]) -> None:
+    """Remove generations; raise as `stored_generations`."""
+    remote.check_can_list()
+    remote.transport.delete(map(generation_name, names))
 
 
 def _taken(remote: Remote, name: str) -> OutOfReach:
