@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,36 @@ def test_tables_keep_their_numbers_in_eighty_columns(jcache: Jcache, cache: Path
     cut = [line for line in table if "…" in line and "more" not in line]
     assert all(line.split("…")[0].startswith(("jit_", "unknown files")) for line in cut), cut
     assert not any(line.rstrip().endswith("…") and not line.startswith("unknown files") for line in cut), cut
+
+
+def test_a_table_that_fits_is_whole(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two blanks part the columns, so that nothing is shortened in a terminal of exactly the table's width."""
+    columns = [("key", "fold"), ("size", "right"), ("function", "fold")]
+    rows = [("k" * 20, "7 B", "f" * 20)]
+    for lines in (True, False):
+        for width in (48, 47):
+            monkeypatch.setattr(output, "_FILE_COLUMNS", width)
+            output.rich(output.table(columns, rows, lines=lines))
+            assert ("…" not in capsys.readouterr().out) == output.fits(columns, rows) == (width == 48)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_sentences_break_at_words_and_never_in_a_command(jcache: Jcache, cache: Path, columns: int) -> None:
+    """On a terminal, a line is longer than it only where one word or command is, and each command is in one line."""
+    store = f"file://{cache.parent}/store"
+    jcache("push", store, "--root", cache)
+    damaged = next(cache.glob("jit_train-*-cache"))
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    kept = next(path for path in cache.glob("*-cache") if path != damaged)
+    kept.write_bytes(next(path for path in cache.glob("*-cache") if path not in (kept, damaged)).read_bytes())
+    for words in (
+        ["info"], ["verify"], ["verify", "--quick"], ["verify", "--repair"], ["info"], ["quarantine", "list"],
+        ["push", store], ["pull", store], ["pull", store, "--dry-run", "--replace"], ["stats"], ["run", "--", "true"],
+        ["prune", "--keep-last", "1", "-n"], ["explain"], ["config"], ["pin", "nothing"], ["show", "nothing"],
+    ):  # fmt: skip
+        for line in Terminal(*words, "--root", cache, columns=columns).finish()[1]:
+            assert line.count("`") % 2 == 0, (words, line)
+            assert len(line) <= columns or len(re.findall(r"`[^`]*`|\S+", line)) <= 2, (words, line)
 
 
 @pytest.mark.parametrize("streams", ["2>&-", ">&-", "<&- >&- 2>&-", "2>/dev/full"])

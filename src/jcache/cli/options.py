@@ -54,15 +54,14 @@ def _keys(root: Root, kind: Kind, beginning: str) -> Iterator[str]:
                     yield key
 
 
-KEYS_HELP = "Keys as `ls` prints them, or unambiguous beginnings of keys or of their hashes."
-RootOption = Annotated[
-    str | None,
-    typer.Option(
-        "--root",
-        metavar="DIR",
-        help="Cache directory: one that jcache made (a root), or one that JAX fills; by default $JCACHE_DIR, then "
-        "$JAX_COMPILATION_CACHE_DIR, then jcache in the user's cache directory.",
-    ),
+KEYS_HELP = "Keys as `ls` prints them, or beginnings of keys or of hashes that no other key shares."
+_ROOT_HELP = (
+    "Cache directory (root): one that jcache made, or one that JAX fills; by default $JCACHE_DIR, then "
+    "$JAX_COMPILATION_CACHE_DIR, then jcache in the user's cache directory."
+)
+RootOption = Annotated[str | None, typer.Option("--root", metavar="DIR", help=_ROOT_HELP)]
+RootOrStoreOption = Annotated[
+    str | None, typer.Option("--root", metavar="DIR", help=f"{_ROOT_HELP} Or the URL of a store.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON: bytes as integers, times as RFC 3339.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print less.")]
@@ -85,19 +84,19 @@ XlaOption = Annotated[bool, typer.Option("--xla", help="Remove XLA's own sub-cac
 
 
 def is_remote(root: str | None) -> bool:
-    """Return whether ``--root`` names a store behind a URL."""
+    """Return whether ``--root`` is the URL of a store."""
     return root is not None and is_url(root)
 
 
 def refuse_options(url: str | None, **given: object) -> None:
-    """Raise InvalidValue if an option was given that is about directories, for a store behind a URL.
+    """Raise InvalidValue if an option was given that a store does not have.
 
     Args:
-        url: value of ``--root``.
+        url: value of ``--root``, the URL of a store.
         given: the options' values, by their names.
     """
     if wrong := [f"--{name.replace('_', '-')}" for name, value in given.items() if value]:
-        raise InvalidValue(f"{wrong[0]} is about directories, and {masked(str(url))} is a store: leave it out.")
+        raise InvalidValue(f"{wrong[0]} works on a cache directory, and {masked(str(url))} is a store: leave it out.")
 
 
 def open_store(root: str | None) -> AbstractContextManager[Store]:

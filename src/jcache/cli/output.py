@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 1
 _FILE_COLUMNS: Final = 10_000  # width of a stream that is not a terminal: nothing is shortened there
+_GAP: Final = 2  # blanks between the columns of a table
 _MIN_COLUMN_WIDTH: Final = 8
 _MIN_KEY_WIDTH: Final = (
     14  # an ellipsis, the digits of a short key with their dash, and what tells a little of the name
@@ -145,18 +146,15 @@ def table(
         whole: whether nothing is shortened, however narrow the terminal is.
     """
     from rich.box import Box
-    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
     rule = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
-    gap = (0, 1) if lines else (0, 2)  # with the rule, Rich adds one blank itself
-    result = Table(box=rule if lines else None, padding=gap, collapse_padding=True, pad_edge=False, show_edge=False)
+    gap = (0, _GAP - 1 if lines else _GAP, 0, 0)  # with the rule, Rich adds one blank itself
+    result = Table(box=rule if lines else None, padding=gap, pad_edge=False, show_edge=False)
     result.show_header = lines
     texts = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
-    widths = [max(map(cell_len, (h, *(row[i].plain for row in texts)))) for i, (h, _) in enumerate(columns)]
-    gaps = 3 * (len(columns) - 1)  # two blanks between columns, three before Rich 14
-    spare = console(stderr=False).width - sum(widths) - gaps
+    widths, spare = _widths(columns, texts)
     for i, (heading, how) in enumerate(columns):
         least = {"key": _MIN_KEY_WIDTH, "fold": _MIN_COLUMN_WIDTH, "wrap": _MIN_COLUMN_WIDTH}.get(how)
         if least is not None and not whole:
@@ -171,6 +169,19 @@ def table(
     for row in texts:
         result.add_row(*(_middle(cell, widths[i]) if columns[i][1] == "key" else cell for i, cell in enumerate(row)))
     return result
+
+
+def fits(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]]) -> bool:
+    """Return whether a table fits the width of stdout with all its cells whole; the arguments are those of `table`."""
+    return _widths(columns, [list(map(plain, row)) for row in rows])[1] >= 0
+
+
+def _widths(columns: Sequence[tuple[str, str]], texts: Sequence[Sequence[Any]]) -> tuple[list[int], int]:
+    """Return the width of each column, and how much wider than all of them stdout is; negative if it is narrower."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, (h, *(row[i].plain for row in texts)))) for i, (h, _) in enumerate(columns)]
+    return widths, console(stderr=False).width - sum(widths) - _GAP * (len(columns) - 1)
 
 
 def _middle(text: Any, width: int) -> Any:  # noqa: ANN401

@@ -17,7 +17,6 @@ from jcache.errors import CannotWrite, InvalidValue, JcacheError, NoCacheHere
 from jcache.jax_internals.path_keys import in_keys
 from jcache.jax_internals.presets import RUN_BOUND
 from jcache.layout import Kind, Root
-from jcache.runs.calls import GraphCall, TraceCall
 from jcache.runs.environment import (
     HAS_REMOTE,
     environment,
@@ -29,7 +28,7 @@ from jcache.runs.environment import (
     without_cache,
 )
 from jcache.runs.launch import ProgramExit, launch
-from jcache.runs.log import Program, Recording, read_all
+from jcache.runs.log import Recording, read_all
 from jcache.runs.recorder.file_names import MODULE_SUFFIX, SECRET_NAME
 from jcache.runs.records import record_of, used_before
 from jcache.runs.report import RunReport, report_of, summary
@@ -40,7 +39,6 @@ from jcache.store.roots import choose_path, create_root, wants_plain
 from jcache.store.run_records import OFF, add_record, record_mode, secret_of
 from jcache.store.store import Store
 from jcache.text import command as hint
-from jcache.units import format_seconds
 from jcache.verify.path_key_sentences import describe_mixed_keys
 from jcache.verify.path_keys import find_spellings, named_directories
 
@@ -246,25 +244,6 @@ def _collect(
     )
 
 
-def _line(program: Program) -> str:
-    seconds = "" if program.seconds is None else f"  {format_seconds(program.seconds)}"
-    reason = "" if program.reason is None else f"  ({program.reason})"
-    return f"  {program.outcome.replace('_', ' '):<10}  {program.key or program.name or 'unknown'}{seconds}{reason}"
-
-
-def _trace_line(call: TraceCall) -> str:
-    reason = "" if call.reason is None else f"  ({call.reason})"
-    outcome = f"trace {call.outcome.replace('_', ' ')}"
-    return f"  {outcome:<17}  {call.key or call.name}  {format_seconds(call.seconds)}{reason}"
-
-
-def _graph_line(call: GraphCall) -> str:
-    reason = "" if call.reason is None else f"  ({call.reason})"
-    times = "" if call.times == 1 else f", {call.times:,} times"
-    outcome = f"graph {call.outcome.replace('_', ' ')}"
-    return f"  {outcome:<17}  {call.key or call.name}  {format_seconds(call.seconds)}{times}{reason}"
-
-
 def _why_missed(store: Store, report: RunReport) -> str | None:
     from jcache.cli.reports.miss_hint import miss_hint
 
@@ -279,8 +258,9 @@ def _report(store: Store, report: RunReport, file: str | None, *, json: bool, qu
         if report.misses and (why := _why_missed(store, report)):
             output.message(f"  {why}")
         if verbose:
-            traces, graphs = map(_trace_line, report.traces.calls), map(_graph_line, report.graphs.calls)
-            for line in (*map(_line, report.programs), *traces, *graphs):
+            from jcache.cli.reports.run_lines import run_lines
+
+            for line in run_lines(report):
                 output.message(line)
     if not json:  # the JSON report has them
         for notice in report.notices:

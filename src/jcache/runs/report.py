@@ -34,9 +34,8 @@ from jcache.units import format_seconds, rfc3339
 
 SCHEMA_VERSION: Final = 1
 NO_PROGRAM_SEEN: Final = (
-    "no program that uses JAX or jcache was seen (a Python with -E, -I or -S, or with another PYTHONPATH, is not "
-    "watched, and has no cache unless it is the command itself: write PYTHONPATH=…:$PYTHONPATH; another jcache run "
-    "inside this one reports for itself)"
+    "no use of JAX was recorded: the program did not import JAX, or its Python ran with -E, -I, -S or a PYTHONPATH of "
+    "its own; keep jcache's part with PYTHONPATH=DIR:$PYTHONPATH"
 )
 
 

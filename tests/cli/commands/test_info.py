@@ -6,6 +6,7 @@ import pytest
 
 from tests.helpers.command_line import H200, Jcache, entry_files
 from tests.helpers.entries import copied
+from tests.helpers.terminals import WIDTHS, Terminal
 
 
 def test_json_counts_entries_and_bytes_as_the_file_system_does(jcache: Jcache, jax_cache: Path) -> None:
@@ -43,6 +44,16 @@ def test_a_cap_is_shown_as_a_bar(jcache: Jcache, cache: Path) -> None:
     result = jcache("info", "--root", cache, env={"JAX_COMPILATION_CACHE_MAX_SIZE": "1048576"})
     assert "of 1.0 MiB used" in result.out
     assert "no -atime file" in result.out
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_the_command_for_a_cache_can_be_copied(cache: Path, columns: int) -> None:
+    """The command for a cache is never shortened: it stands in a line of its own where the table is too wide."""
+    long = cache.rename(cache.with_name("a directory with a long name " * 3))
+    code, lines = Terminal("info", "--all", "--root", long, columns=columns).finish()
+    wanted = f"jcache info --root '{long}'"
+    assert code == 0 and any(line.endswith(wanted) for line in lines)
+    assert all(len(line) <= columns or line.endswith(wanted) or len(line.split()) <= 2 for line in lines), lines
 
 
 def test_gpu_entries_need_no_gpu(jcache: Jcache, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from jcache.admin.usage import Group, Grouping, Order, ordered, sum_up
 from jcache.cli import output
-from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOption, is_remote, kinds_of, open_store
+from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOrStoreOption, is_remote, kinds_of, open_store
 from jcache.cli.progress import progress
 from jcache.text import masked
 from jcache.units import format_seconds, format_size, parse_choice, whole_number
@@ -36,7 +36,7 @@ LimitOption = Annotated[str | None, typer.Option("--limit", metavar="N", help="S
 
 
 def du(
-    root: RootOption = None,
+    root: RootOrStoreOption = None,
     by: ByOption = Grouping.FUNCTION.value,
     sort: SortOption = Order.BYTES.value,
     limit: LimitOption = None,
@@ -119,7 +119,7 @@ def _table(by: Grouping, groups: Sequence[Group], total: int, *, verbose: bool) 
             f"{group.bytes:,}" if verbose else format_size(group.bytes),
             f"{group.bytes / total:.0%}" if total else "–",
             "–" if group.seconds is None else format_seconds(group.seconds),
-            f"{group.runs:,}",
+            f"{group.runs:,}" if group.runs else "–",
         )
         for group in groups
     ]

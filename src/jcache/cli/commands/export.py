@@ -17,6 +17,7 @@ from jcache.admin.selection import Selection
 from jcache.cli import output
 from jcache.cli.commands.ls import FilterOption
 from jcache.cli.options import (
+    KEYS_HELP,
     JsonOption,
     KindsOption,
     QuietOption,
@@ -46,7 +47,7 @@ KeysArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[KEY]...",
-        help="Only these keys, or unambiguous prefixes of them.",
+        help=f"Only these entries. {KEYS_HELP}",
         autocompletion=complete_keys,
     ),
 ]

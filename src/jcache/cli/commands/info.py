@@ -9,7 +9,15 @@ from jcache import clock
 from jcache.admin.census import Census, KindCensus, take_census
 from jcache.admin.neighbour_groups import Group
 from jcache.cli import output
-from jcache.cli.options import JsonOption, QuietOption, RootOption, VerboseOption, is_remote, open_store, refuse_options
+from jcache.cli.options import (
+    JsonOption,
+    QuietOption,
+    RootOrStoreOption,
+    VerboseOption,
+    is_remote,
+    open_store,
+    refuse_options,
+)
 from jcache.errors import NoCacheHere
 from jcache.layout import Kind
 from jcache.store.roots import VARIABLES, choose_path
@@ -40,7 +48,7 @@ _SHADES = ((0.75, "green"), (0.9, "yellow"), (float("inf"), "red"))
 
 
 def info(
-    root: RootOption = None,
+    root: RootOrStoreOption = None,
     every: Annotated[
         bool,
         typer.Option(
@@ -161,10 +169,7 @@ def _overview(caches: "list[FoundCache]", *, json: bool, quiet: bool) -> None:
         output.as_json({"caches": [_cache_json(cache) for cache in caches], "total_bytes": total})
         return
     if not quiet:
-        now = clock.now_ns()
-        columns = [("cache", "left"), ("entries", "right"), ("bytes", "right"), ("last use", "right")]
-        rows = [_cache_row(cache, now) for cache in caches]
-        output.rich(output.table([*columns, ("command", "fold")], rows), "")
+        _table_of(caches)
     if quiet:
         output.data(format_size(total))
         return
@@ -175,11 +180,25 @@ def _overview(caches: "list[FoundCache]", *, json: bool, quiet: bool) -> None:
             output.prose(f"health  {path}: {health}")
 
 
+def _table_of(caches: "list[FoundCache]") -> None:
+    """Print a line for each cache; where the commands do not fit beside it, they follow in lines of their own."""
+    now = clock.now_ns()
+    columns = [("cache", "left"), ("entries", "right"), ("bytes", "right"), ("last use", "right"), ("command", "left")]
+    rows = [_cache_row(cache, now) for cache in caches]
+    if output.fits(columns, rows):
+        output.rich(output.table(columns, rows), "")
+        return
+    output.rich(output.table(columns[:-1], [row[:-1] for row in rows]), "")
+    for cache in caches:
+        output.data(cache.command)
+    output.data("")
+
+
 def _cache_row(cache: "FoundCache", now: int) -> tuple[Any, ...]:
     kinds = list(cache.census.kinds.values()) if cache.census else []
     entries = f"{sum(kind.entries for kind in kinds):,}" if cache.census else "–"
     used = max((kind.newest_ns for kind in kinds if kind.newest_ns is not None), default=None)
-    return cache.layout, entries, format_size(cache.bytes), _ago(used, now), output.plain(cache.command)
+    return cache.layout, entries, format_size(cache.bytes), _ago(used, now), cache.command
 
 
 def _cache_json(cache: "FoundCache") -> dict[str, Any]:

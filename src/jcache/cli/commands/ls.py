@@ -16,7 +16,7 @@ from jcache.cli.options import (
     GenerationsOption,
     JsonOption,
     KindsOption,
-    RootOption,
+    RootOrStoreOption,
     is_remote,
     kinds_of,
     open_store,
@@ -102,7 +102,7 @@ FiltersArgument = Annotated[
 
 def ls(
     filters: FiltersArgument = None,
-    root: RootOption = None,
+    root: RootOrStoreOption = None,
     kind: KindsOption = None,
     filter: FilterOption = None,  # noqa: A002
     sort: SortOption = None,

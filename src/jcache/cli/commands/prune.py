@@ -15,7 +15,7 @@ from jcache.cli.options import (
     JsonOption,
     KindsOption,
     QuietOption,
-    RootOption,
+    RootOrStoreOption,
     VerboseOption,
     XlaOption,
     is_remote,
@@ -74,7 +74,7 @@ OrderOption = Annotated[
 
 
 def prune(
-    root: RootOption = None,
+    root: RootOrStoreOption = None,
     max_size: MaxSizeOption = None,
     max_entries: MaxEntriesOption = None,
     min_free: MinFreeOption = None,

@@ -1,6 +1,7 @@
 """`jcache pull`: take entries from an object store or from HTTP into a root."""
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,7 +91,7 @@ def pull(
             report, code = _pull_generation(remote, keys[0], target_of(root, options), is_named=root is not None)
         else:
             request = pull_request(keys, kind, filter, used_since, run, root, options)
-            report, code = pull_entries(remote, request, target_of(root, options), quiet=quiet)
+            report, code = pull_entries(remote, request, target_of(root, options), is_told=not (quiet or json))
     if json:
         output.as_json(report.as_json())
     else:
@@ -130,11 +131,11 @@ def pull_request(
 
 
 def pull_entries(
-    remote: Remote, request: PullRequest, target: ImportTarget, *, quiet: bool
+    remote: Remote, request: PullRequest, target: ImportTarget, *, is_told: bool
 ) -> tuple[ImportReport, int]:
     """Pull the requested entries, unless it is a dry run; return the report and the exit code.
 
-    The forecast is printed before the first entry is asked for.
+    If `is_told`, the forecast is printed before the first entry is asked for.
     """
     machine = target.machine
     capabilities = tuple(gpu.compute_capability for gpu in machine.gpus if gpu.compute_capability)
@@ -155,9 +156,11 @@ def pull_entries(
         report.kept_damage = damage_of_kept_in(target.root, plan.outcomes)
         target.add_forecast(report, manifest)
         return report, exit_code(report)
-    if plan.written and not quiet:
-        for sentence in plan.forecast.sentences:
-            output.message(sentence)
+    if plan.written and is_told:
+        report.told = tuple(plan.forecast.sentences)
+        for sentence in report.told:
+            output.prose(sentence)
+        sys.stdout.flush()
     imported = ImportResult()
     pulling = Pull(remote, available, plan, imported)
     with store_of(make_root(target.root)) as store:

@@ -115,7 +115,7 @@ def _tell_generation(summary: dict[str, Any]) -> None:
     verb = "Would push" if summary["dry_run"] else "Pushed"
     number = output.count(summary["entries"], "entry", "entries")
     size = format_size(summary["bytes"])
-    output.data(f"{verb} {number}, {size}, to {summary['remote']} as {summary['generation']}")
+    output.prose(f"{verb} {number}, {size}, to {summary['remote']} as {summary['generation']}")
     if summary["damaged"]:
         number = output.count(len(summary["damaged"]), "damaged entry", "damaged entries")
         output.error(f"{number} not pushed: `{hint('verify --repair', summary['root'])}`.")

@@ -41,7 +41,11 @@ ActionArgument = Annotated[
 ]
 WhichArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID|KEY]...", help="Ids or keys, or prefixes of them.", autocompletion=complete_ids),
+    typer.Argument(
+        metavar="[ID|KEY]...",
+        help="Ids or keys, or beginnings of them that no other one shares.",
+        autocompletion=complete_ids,
+    ),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Restore or drop all entries.")]
 OlderThanOption = Annotated[

@@ -23,11 +23,11 @@ WordsArgument = Annotated[
     typer.Argument(
         metavar="[URL] [KEY]...",
         help="The store: s3://, gs://, az://, file://, http(s):// or bazel+http(s)://, by default $JCACHE_REMOTE; then "
-        "only these keys, or unambiguous beginnings of them.",
+        "the keys of the only entries to take, or beginnings of them that no other key shares.",
     ),
 ]
 UrlArgument = Annotated[
-    str | None, typer.Argument(metavar="[URL]", help="The store, as of push; by default $JCACHE_REMOTE.")
+    str | None, typer.Argument(metavar="[URL]", help="The store, as for push; by default $JCACHE_REMOTE.")
 ]
 UsedSinceOption = Annotated[
     str | None, typer.Option("--used-since", metavar="AGE", help="Only entries used within this time, such as 7d.")

@@ -206,12 +206,20 @@ def verify(
     else:
         for finding in () if quiet else findings if verbose else findings[:_ROWS]:
             key = finding.place[2] if verbose else short_key(finding.place[2])
-            output.data(f"{finding.damage}  {finding.place[0]}  {key}  {finding.evidence}")
-        counts = Counter(finding.damage for finding in findings)
-        damages = ", ".join(f"{number:,} {damage}" for damage, number in counts.most_common()) or "no damage"
-        output.data(f"{output.count(found.entries, 'entry', 'entries')}, {format_size(found.bytes)}: {damages}")
+            output.prose(f"{finding.damage}  {finding.place[0]}  {key}  {finding.evidence}")
+        checked = output.count(found.entries, "entry", "entries")
+        output.prose(f"Checked {checked}, {format_size(found.bytes)}: {_found_text(findings)}")
         _tell_rest(found.repaired, len(found.unclaimed), len(findings), url)
     return 0 if not findings or repair else 1
+
+
+def _found_text(findings: Sequence[RemoteFinding]) -> str:
+    """Return the number of findings and their kinds of damage, or ``no findings``."""
+    if not findings:
+        return "no findings"
+    counts = Counter(finding.damage.replace("_", " ") for finding in findings).most_common()
+    damages = ", ".join(f"{number:,} {damage}" for damage, number in counts)
+    return f"{output.count(len(findings), 'finding', 'findings')} ({damages})"
 
 
 def _finding_json(finding: RemoteFinding) -> dict[str, str]:

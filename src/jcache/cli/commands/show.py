@@ -33,7 +33,11 @@ _MAX_ARGUMENTS: Final = 12
 def show(
     key: Annotated[
         str,
-        typer.Argument(metavar="KEY", help="A key, or any part that only one key has.", autocompletion=complete_keys),
+        typer.Argument(
+            metavar="KEY",
+            help="A key as `ls` prints it, or any part of it that no other key shares.",
+            autocompletion=complete_keys,
+        ),
     ],
     root: RootOption = None,
     json: JsonOption = False,

@@ -64,7 +64,7 @@ def sync(
                 if not json and not quiet:
                     render(store, remote, plan, result, dry_run=dry_run, verbose=verbose)
         wanted = pull_request((), kind, filter, used_since, run, root, options)
-        report, code = pull_entries(remote, wanted, target_of(root, options), quiet=quiet)
+        report, code = pull_entries(remote, wanted, target_of(root, options), is_told=not (quiet or json))
     if json:
         output.as_json({"push": pushed, "pull": report.as_json()})
     else:

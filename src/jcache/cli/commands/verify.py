@@ -9,7 +9,7 @@ from jcache.cli.options import (
     JsonOption,
     KindsOption,
     QuietOption,
-    RootOption,
+    RootOrStoreOption,
     VerboseOption,
     is_remote,
     kinds_of,
@@ -73,7 +73,7 @@ NdjsonOption = Annotated[bool, typer.Option("--ndjson", help="Print each finding
 
 
 def verify(
-    root: RootOption = None,
+    root: RootOrStoreOption = None,
     kind: KindsOption = None,
     subset: SubsetOption = None,
     max_duration: MaxDurationOption = None,

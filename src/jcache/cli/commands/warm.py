@@ -12,7 +12,7 @@ from jcache.cli.options import QuietOption, RootOption, VerboseOption
 from jcache.cli.recorded_run import recorded
 from jcache.cli.stores import store_of
 from jcache.errors import InvalidValue
-from jcache.layout import Kind
+from jcache.layout import Kind, short_key
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, GraphCall, TraceCall
 from jcache.runs.environment import other_directories, stored_programs
 from jcache.runs.log import Program
@@ -155,9 +155,15 @@ def _render(
     for miss in missed if verbose else missed[:_ROWS]:
         _, verb = _KINDS[type(miss)]
         reason = "" if miss.reason is None else f": {miss.reason}"
-        output.message(f"  {verb} again: {miss.key or miss.name or 'unknown'}{reason}")
+        output.message(f"  {verb} again: {_missed_name(miss, verbose)}{reason}")
     if not verbose and len(missed) > _ROWS:
         output.message(f"  … and {len(missed) - _ROWS:,} more: -v shows all")
+
+
+def _missed_name(miss: _Recorded, verbose: bool) -> str:
+    if miss.key is None:
+        return miss.name or "unknown"
+    return miss.key if verbose else short_key(miss.key)
 
 
 def _present_before(store: Store, first: RunReport | None) -> str:

@@ -85,16 +85,16 @@ def render(
     findings = verification.findings
     if not quiet:
         _table(store, findings, repaired, verbose=verbose)
-    output.data(_summary(verification))
+    output.prose(_summary(verification))
     if quiet:
         return
     for note in verification.notes if verbose else ():
         if note.damage is Damage.DANGLING:
-            output.data(f"  {_where(store, note, verbose=True)}: {note.evidence}")
+            output.prose(f"  {_where(store, note, verbose=True)}: {note.evidence}")
     if loads is not None:
         _render_loads(loads, verbose=verbose)
     for line in _next_steps(store, verification, repaired):
-        output.data(line)
+        output.prose(line)
 
 
 def _table(store: Store, findings: list[Finding], repaired: list[RepairResult] | None, *, verbose: bool) -> None:
@@ -112,7 +112,7 @@ def _table(store: Store, findings: list[Finding], repaired: list[RepairResult] |
     columns = [("damage", "left"), ("where", "left"), ("evidence", "wrap"), (heading, "left")]
     output.rich(output.table(columns, rows))
     if len(shown) < len(findings):
-        output.data(f"… and {len(findings) - len(shown):,} more: -v shows all")
+        output.prose(f"… and {len(findings) - len(shown):,} more: -v shows all")
 
 
 def _where(store: Store, finding: Finding, *, verbose: bool) -> str:
@@ -157,14 +157,14 @@ def _render_loads(loads: LoadCheck, *, verbose: bool) -> None:
         LoadOutcome.TIMED_OUT: "do not finish loading",
     }
     parts = [f"{count:,} {text}" for loading, text in texts.items() if (count := loads.count(loading))]
-    output.data(f"Loaded: {', '.join(parts) or 'nothing to load'}")
+    output.prose(f"Loaded: {', '.join(parts) or 'nothing to load'}")
     elsewhere = {key: loaded for key, loaded in loads.results.items() if loaded.outcome is LoadOutcome.ELSEWHERE}
     if verbose:
         for key, loaded in elsewhere.items():
-            output.data(f"  {key}: {loaded.evidence}")
+            output.prose(f"  {key}: {loaded.evidence}")
     else:
         for reason, count in Counter(loaded.evidence for loaded in elsewhere.values()).most_common(3):
-            output.data(f"  {count:,} not loadable here: {reason}")
+            output.prose(f"  {count:,} not loadable here: {reason}")
 
 
 def _next_steps(store: Store, verification: Verification, repaired: list[RepairResult] | None) -> list[str]:

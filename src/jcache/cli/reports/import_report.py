@@ -66,6 +66,7 @@ class ImportReport:
         archive_fields: further fields of the JSON report.
         omissions_reported: whether the exporter reported the omitted entries, so that they are no failure here.
         is_pull: whether the entries come from a store behind a URL, and not from an archive.
+        told: sentences of the forecast that were printed before the first entry came, and are not printed again.
     """
 
     root: Root
@@ -86,6 +87,7 @@ class ImportReport:
     archive_fields: dict[str, Any] = field(default_factory=dict)
     omissions_reported: bool = False
     is_pull: bool = False
+    told: Sequence[str] = ()
 
     def with_outcome(self, *outcomes: ImportOutcome) -> list[EntryId]:
         """Return the entries with one of these outcomes."""
@@ -135,7 +137,7 @@ class ImportReport:
 
     def render(self, *, quiet: bool, verbose: bool) -> None:
         """Print a summary, what needs attention, and which executables will be hit."""
-        output.data(self._summary())
+        output.prose(self._summary())
         if quiet:
             for sentence in () if self.complete else (*self._next_steps(), *self.notes):
                 output.message(sentence)
@@ -143,25 +145,28 @@ class ImportReport:
         self._list("kept", self.with_outcome(ImportOutcome.DIFFERENT), verbose=verbose)
         for one in self.refused if verbose else self.refused[:_ROWS]:
             what = one.entry.key if isinstance(one.entry, Item) else one.entry.path
-            output.data(f"  refused {what}: {one.evidence}")
+            output.prose(f"  refused {what}: {one.evidence}")
         self._list("omitted", self.with_outcome(ImportOutcome.OMITTED), verbose=verbose)
         if self.passed_over:
             more = " …" if self.passed_over > len(self.names) else ""
             names = ", ".join(self.names if verbose else self.names[:3])
-            output.data(f"Skipped {output.count(self.passed_over, 'file', 'files')} that are no entries: {names}{more}")
-        for sentence in (*self._next_steps(), *self.forecast.sentences, *self.notes):
-            output.data(sentence)
+            output.prose(
+                f"Skipped {output.count(self.passed_over, 'file', 'files')} that are no entries: {names}{more}"
+            )
+        forecast = (sentence for sentence in self.forecast.sentences if sentence not in self.told)
+        for sentence in (*self._next_steps(), *forecast, *self.notes):
+            output.prose(sentence)
         if self.loads is not None:
             texts = [f"{count:,} {one.replace('_', ' ')}" for one in LoadOutcome if (count := self.loads.count(one))]
-            output.data(f"Loaded with the jaxlib here: {', '.join(texts) or 'no executables'}")
+            output.prose(f"Loaded with the jaxlib here: {', '.join(texts) or 'no executables'}")
         if self.recompiled is not None:
             self._print_recompiled(self.recompiled)
 
     def _print_recompiled(self, done: Recompiled) -> None:
         texts = [f"{count:,} {_RECOMPILING_TEXTS[one]}" for one in Recompiling if (count := done.count(one))]
-        output.data(f"Programs of traces, for this machine: {', '.join(texts) or 'none'}")
+        output.prose(f"Programs of traces, for this machine: {', '.join(texts) or 'none'}")
         for (result, reason), number in done.reasons.most_common(_ROWS):
-            output.data(f"  {number:,} {_RECOMPILING_TEXTS[result]}: {reason}")
+            output.prose(f"  {number:,} {_RECOMPILING_TEXTS[result]}: {reason}")
 
     def _next_steps(self) -> Iterator[str]:
         """Yield what to do about entries that were kept, refused or omitted, and where to find replaced ones."""
@@ -213,9 +218,9 @@ class ImportReport:
 
     def _list(self, doing: str, names: Sequence[EntryId], *, verbose: bool) -> None:
         for _, key in names if verbose else names[:_ROWS]:
-            output.data(f"  {doing} {key if verbose else short_key(key)}")
+            output.prose(f"  {doing} {key if verbose else short_key(key)}")
         if not verbose and len(names) > _ROWS:
-            output.data(f"  … and {len(names) - _ROWS:,} more: -v shows all")
+            output.prose(f"  … and {len(names) - _ROWS:,} more: -v shows all")
 
 
 def _recompiled(done: Recompiled) -> dict[str, Any]:

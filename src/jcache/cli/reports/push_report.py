@@ -57,7 +57,7 @@ def render(store: Store, remote: Remote, plan: PushPlan, result: PushResult, *, 
     parts = [f"{count:,} {_TEXTS[one]}" for one in PushOutcome if (count := result.count(one))]
     number = output.count(result.count(*STORED), "entry", "entries")
     rest = f": {', '.join(parts)}" if parts else ""
-    output.data(f"{verb} {number}, {format_size(result.bytes)}, from {store.root.path} to {remote}{rest}")
+    output.prose(f"{verb} {number}, {format_size(result.bytes)}, from {store.root.path} to {remote}{rest}")
     if verbose:
         for (_, key), outcome in sorted(result.outcomes.items()):
             output.data(f"  {key} {_TEXTS[outcome]}")

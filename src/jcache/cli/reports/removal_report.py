@@ -120,16 +120,16 @@ def render(done: Removed, verbose: bool, *, listed: bool, of_named: bool) -> Non
         columns = [("key", "key"), ("kind", "left"), ("size", "right"), ("why", "left")]
         output.rich(output.table(columns, rows, whole=verbose), whole=verbose)
         if len(done.removed) > len(shown):
-            output.data(f"… and {len(done.removed) - len(shown):,} more (-v lists them all)")
+            output.prose(f"… and {len(done.removed) - len(shown):,} more (-v lists them all)")
         output.data("")
     verb, staying = ("Would remove", "Would keep") if done.dry_run else ("Removed", "Kept")
     freed = done.freed_bytes - done.xla_bytes
-    output.data(f"{verb} {_count(len(done.removed), freed)}{_why(done.removed)}")
+    output.prose(f"{verb} {_count(len(done.removed), freed)}{_why(done.removed)}")
     if done.xla_bytes:
-        output.data(f"{verb} XLA's sub-caches, {format_size(done.xla_bytes)} ({done.xla_bytes:,} bytes)")
+        output.prose(f"{verb} XLA's sub-caches, {format_size(done.xla_bytes)} ({done.xla_bytes:,} bytes)")
     if done.kept or not of_named:
         size = sum(share.bytes for share in reasons(done.kept).values())
-        output.data(f"{staying} {_count(len(done.kept), size)}{_why(done.kept)}")
+        output.prose(f"{staying} {_count(len(done.kept), size)}{_why(done.kept)}")
     if listed:
         _name_kept(done, verbose)
     if done.sidecars_made:
@@ -143,11 +143,11 @@ def _name_kept(done: Removed, verbose: bool) -> None:
         for entry in entries if verbose else entries[:_ROWS]:
             trace = done.because.get(entry.key)
             if wanted is Reason.PINNED:
-                output.data(f"  {_key_text(entry.key, verbose)} is pinned")
+                output.prose(f"  {_key_text(entry.key, verbose)} is pinned")
             elif trace is not None:
-                output.data(f"  {_key_text(entry.key, verbose)} is needed by {_key_text(trace, verbose)}, which stays")
+                output.prose(f"  {_key_text(entry.key, verbose)} is needed by {_key_text(trace, verbose)}, which stays")
         if len(entries) > _ROWS and not verbose:
-            output.data(f"  … and {len(entries) - _ROWS:,} more (-v lists them all)")
+            output.prose(f"  … and {len(entries) - _ROWS:,} more (-v lists them all)")
 
 
 def _reason(done: Removed, entry: Entry, reason: Reason, verbose: bool) -> Any:  # noqa: ANN401 - a text of rich's

@@ -230,7 +230,7 @@ def _render_graphs(graphs: Mapping[str, Economics]) -> None:
         )
         for name, each in graphs.items()
     ]
-    numbers = ("built", "in", "loaded", "in", "saved")
+    numbers = ("builds", "built in", "loads", "loaded in", "saved")
     output.rich(output.table([("graphs of", "fold"), *((n, "right") for n in numbers)], rows), "")
     total = in_all(graphs)
     built = f"{output.count(total.builds, 'graph', 'graphs')} built in {format_seconds(total.build_seconds)}"
