@@ -108,7 +108,7 @@ def whole_number(option: str, number: str | int | None) -> int | None:
         return None
     text = str(number)
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise InvalidValue(f"'{text}' is not a whole number, as {option} wants one.")
+        raise InvalidValue(f"'{text}' is not a whole number: give {option} one, such as 10.")
     return int(text)
 
 

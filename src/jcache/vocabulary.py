@@ -65,10 +65,11 @@ VOCABULARY: Final = {
     Item.BYPASSED: Words("JAX compiles it without a look-up", "turn the cache on for it, or accept the compilation"),
     Item.DAMAGED: Words("the entry was damaged, so it was compiled again", "look for more damage: jcache verify{root}"),
     Item.UNREADABLE: Words(
-        "the entry could not be read", "see who owns the directory and whether the disk is whole: jcache verify{root}"
+        "the entry could not be read",
+        "check the owner of the directory and the health of the disk: jcache verify{root}",
     ),
     Item.ABSENT: Words(
-        "another process of the program does not have it, so that all compile it",
+        "another process of the program lacks it, so all of them compile it",
         'have each process store what it compiles, `jcache.enable(write="all")`, or give all of them one store: '
         "jcache push URL, then jcache pull URL on each host",
     ),
@@ -125,7 +126,7 @@ VOCABULARY: Final = {
     ),
     Item.ORDER: Words("the same operations come in another order", "sort what is iterated, a set for example"),
     Item.WORLD: Words(
-        "something that the program can be made of is new, so it is traced once and compared", "nothing to do"
+        "something that the program may depend on is new, so it is traced once and compared", "nothing to do"
     ),
     Item.PROGRAM: Words("the code of the function changed", "nothing to do if the change is meant"),
     Item.UNKNOWN: Words("the record does not tell what changed", "run it again with JCACHE_RECORD=modules"),

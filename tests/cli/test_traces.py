@@ -224,7 +224,7 @@ def test_what_is_missing_is_shown_and_verified(jcache: Jcache, place: Place) -> 
     for path in (place.root / "executables").glob(f"{executable}-*"):
         path.unlink()
     shown = jcache("show", place.traces["step"], "--root", place.root)
-    missing = f"executable {executable[:17]} is not here any more: it will be compiled from the stored program"
+    missing = f"executable {executable[:17]} is missing: it will be compiled from the stored program"
     assert missing in shown.out
     links = jcache("show", place.traces["step"], "--root", place.root, "--json").json["links"]
     assert links["children"][0]["children"][0]["here"] is False
@@ -293,7 +293,7 @@ def test_programs_of_traces_that_have_gone(jcache: Jcache, place: Place) -> None
     anew = place.run().out
     assert "step is traced" in anew and anew.splitlines()[-2:] != first.splitlines()
     assert place.run().out.splitlines() == anew.splitlines()[-2:]
-    assert "of a trace that is not here any more" in jcache("show", stray, "--root", place.root).out
+    assert "whose trace is missing" in jcache("show", stray, "--root", place.root).out
     found = jcache("verify", "--root", place.root, "--grace", "0s", "--json").json
     assert [note["key"] for note in found["notes"] if note["damage"] == "dangling"] == [stray]
     prune = ("prune", "--root", place.root, "--max-entries", "100", "--json")

@@ -55,16 +55,16 @@ def _rows(name: str) -> Iterator[tuple[str, str]]:
             meaning = f"{meaning} Default: `{default}`."
         if parameter.param_type_name == "argument":
             yield f"`{_cell(parameter.metavar)}`", meaning
-        elif not (SHARED.intersection(parameter.opts) and parameter.help == shared_help(parameter.opts[0])):
+        elif not (SHARED.intersection(parameter.opts) and parameter.help in shared_help(parameter.opts[0])):
             takes = f" {_cell(parameter.metavar)}" if parameter.metavar else ""
             long = next(option for option in parameter.opts if option.startswith("--"))
             short = "".join(f"`{option}`, " for option in parameter.opts if option != long)
             yield f"{short}`{long}{takes}`", meaning
 
 
-def shared_help(option: str) -> str:
-    """Return the help of an option that all commands share, as `jcache info` has it."""
-    return next(str(each.help) for each in command("info").params if option in each.opts)
+def shared_help(option: str) -> set[str]:
+    """Return the help of an option that all commands share: with a store as the root, and without."""
+    return {str(each.help) for name in ("info", "import") for each in command(name).params if option in each.opts}
 
 
 def _marked(text: str) -> str:

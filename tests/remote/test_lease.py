@@ -21,7 +21,10 @@ def test_it_excludes_others(tmp_path: Path) -> None:
     """A second holder is told who holds it and until when; afterwards it is free."""
     remote = open_remote(f"file://{tmp_path}")
     with holding(remote):
-        with pytest.raises(Locked, match=r"process \d+.* prunes file://.*: try again in 600 s"), holding(remote):
+        with (
+            pytest.raises(Locked, match=r"process \d+.* is pruning file://.*: try again in at most 600 s"),
+            holding(remote),
+        ):
             pass
         assert remote.transport.get(LEASE) is not None
     assert remote.transport.get(LEASE) is None
@@ -62,5 +65,5 @@ def test_two_who_succeed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     remote.transport.put(LEASE, b"1 dead\n", {}, replace=False)
     other = Lease(remote, "other")
     monkeypatch.setattr(clock, "sleep", lambda seconds: other._write(replace=True))
-    with pytest.raises(Locked, match="Somebody else prunes"):
+    with pytest.raises(Locked, match="Another process is pruning"):
         Lease(remote, "mine").take()

@@ -166,7 +166,7 @@ def test_keys_without_the_path_are_told_without_the_ledger(jcache: Jcache, tmp_p
         by_jax(2, tmp_path, JAX_COMPILATION_CACHE_DIR=root)
     if by != "plain":
         note = jcache("info", "--root", root, "--json").json["note"]
-        assert "hits programs that jcache has stored here only with" in note
+        assert "hits the programs that jcache has stored here only with" in note
     shutil.rmtree(root / ".jcache", ignore_errors=True)
     told = jcache("info", "--root", root, "--json").json["note"]
     assert told is None if by == "plain" else "there is no record" in told and f"{NONE}=none" in told

@@ -147,7 +147,7 @@ def test_who_also_writes_is_told_what_that_means(tmp_path: Path) -> None:
     url = (tmp_path / "store").as_uri()
     writer, reader = (program(tmp_path / str(writes), url, writes=writes).value for writes in (True, False))
     (note,) = writer["notes"]
-    assert "has their code run by all that read" in note and writer["notices"].count(note) == 1
+    assert "can run code in all programs that read" in note and writer["notices"].count(note) == 1
     assert reader["notes"] == [] == reader["notices"] and writer["warnings"] == []
 
 

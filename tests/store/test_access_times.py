@@ -198,7 +198,9 @@ def test_a_mount_of_another_kind_tells_nothing(tmp_path: Path) -> None:
         times = access_times(descriptor)
     finally:
         os.close(descriptor)
-    assert times.within_ns is None and times.why_unknown([UNKNOWN]).endswith("on this kind of file system (proc)")
+    assert times.within_ns is None and times.why_unknown([UNKNOWN]).endswith(
+        "this kind of file system (proc) keeps no reliable access times"
+    )
     assert times.used_ns(os.stat(tmp_path)) == UNKNOWN
     with mounted(tmp_path / "mounted", "ro"):
         assert not kept_here(tmp_path / "mounted")
@@ -227,16 +229,16 @@ def test_the_reason_is_the_true_one(jcache: Jcache, plain: Root) -> None:
     for number in range(3):
         path = add(plain.path, key(number), executable(number), written_ns=OLD_NS)
         os.utime(path, ns=(time.time_ns() + 400 * DAY, OLD_NS))
-    future = "access times lie in the future, by this machine's clock"
+    future = "access times lie in the future of this machine's clock"
     for command in (["prune", "--older-than", "1d", "--dry-run"], ["ls"], ["show", key(1)]):
         done = jcache(*command, "--root", plain.path)
-        assert future in (done.out + done.err).replace("\n", " ") and "jcache had to move" not in done.out + done.err
+        assert future in (done.out + done.err).replace("\n", " ") and "files of other users" not in done.out + done.err
     plain.state.mkdir(exist_ok=True)
     used_ns = time.time_ns() - DAY
     os.utime(path, ns=(used_ns, OLD_NS))
     plain.moved_mark.write_text(f"{path.stat().st_ino} {used_ns} {OLD_NS}\n")
     (notice,) = api.prune(root=plain.path, older_than="1d", dry_run=True).notices
-    assert f"others; {future}" in notice
+    assert f"access times; {future}" in notice
 
 
 @pytest.mark.parametrize(
@@ -260,7 +262,7 @@ def test_a_directory_with_the_attribute_keeps_none(jcache: Jcache, tmp_path: Pat
         add(cache, key(1), executable(), written_ns=OLD_NS)
         pruned = jcache("prune", "--root", cache, "--older-than", "30d", "--json")
         assert [one["reason"] for one in pruned.json["removed"]] == ["written"]
-        assert "the directory has the attribute A of chattr" in pruned.err.replace("\n", " ")
+        assert "the directory has the attribute A (chattr)" in pruned.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(("hours", "reason"), [(23, Reason.WITHIN), (25, Reason.AGE)])
@@ -377,7 +379,7 @@ def test_where_reading_moves_them_the_root_says_so(others: Root, command: list[s
     give_away(others)
     more: dict[str, list[object]] = {"show": [key(0)], "export": ["--output", others.path.with_name("a.jca")]}
     done = without(FOWNER, *command, "--root", others.path, *more.get(command[0], ()))
-    assert "Traceback" not in done.stderr and "belong to others" not in done.stderr
+    assert "Traceback" not in done.stderr and "files of other users" not in done.stderr
     assert others.moved_mark.exists(), done
     looked_at = entry_of(others, 0)
     assert looked_at.unknown and looked_at.recency_ns == OLD_NS
@@ -385,7 +387,7 @@ def test_where_reading_moves_them_the_root_says_so(others: Root, command: list[s
     reasons = {v.entry.key: v.reason for v in planned.removed}
     assert reasons[key(0)] is Reason.WRITTEN
     assert reasons[key(1)] is (Reason.AGE if command == ["show"] else Reason.WRITTEN)
-    assert any("jcache had to move access times here" in notice for notice in planned.notices)
+    assert any("jcache has read files of other users here" in notice for notice in planned.notices)
     time.sleep(0.02)
     os.utime(others.path / f"{key(0)}-cache", ns=(time.time_ns(), OLD_NS))  # as plain JAX does, a day later
     assert not entry_of(others, 0).unknown
@@ -411,4 +413,4 @@ def test_where_it_cannot_be_said_it_is_told(others: Root) -> None:
     """If the record cannot be written, a message at the end says what the reads did, and what to do instead."""
     done = without(DAC, "show", "--root", others.path, key(1))
     assert done.returncode == 0 and not others.state.exists(), done
-    assert "belong to others" in done.stderr and "let their owner run" in done.stderr
+    assert "files of other users" in done.stderr and "let the owner of the files run" in done.stderr

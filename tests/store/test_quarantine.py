@@ -64,7 +64,7 @@ def test_an_entry_written_anew_is_not_overwritten(plain: Root, place: Quarantine
     """If JAX has written the key again, restoring is refused with the command that drops the old entry."""
     record = place.take(finding(plain), NOW)
     path = add(plain.path, key(1), executable())
-    with pytest.raises(JcacheError, match=f"written anew: `jcache quarantine drop {record.id} --root "):
+    with pytest.raises(JcacheError, match=f"exists again: `jcache quarantine drop {record.id} --root "):
         place.restore(record)
     assert path.read_bytes() == executable() and place.records() == [record]
 

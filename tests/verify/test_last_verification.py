@@ -211,7 +211,7 @@ def test_many_findings(plain: Root) -> None:
     assert info(plain.path).health.startswith("at least 1,000 findings of the last verify")
     for number in range(1010):
         (plain.path / f"{key(number)}-cache").unlink()
-    assert info(plain.path).health.startswith("10 files with findings of the last verify, ")
+    assert info(plain.path).health.startswith("10 files with findings in the last verify ")
     verified(plain)
     assert info(plain.path).health.startswith("ok")
 

@@ -141,9 +141,9 @@ class Census:
             return f"{entries}; `{self._command('verify --repair')}` moves damaged entries to quarantine"
         if last is not None and last.changed:
             files = f"{last.changed:,} files" if last.changed > 1 else "1 file"
-            when = f", {self._age} ago" if last.ended_ns else ""
+            when = f" {self._age} ago" if last.ended_ns else ""
             again = self._command("verify")
-            return f"{files} with findings of the last verify{when}, may have changed since; `{again}` checks again"
+            return f"{files} with findings in the last verify{when} may have changed since; `{again}` checks again"
         if self.unfinished:
             files = f"{self.unfinished:,} files were" if self.unfinished > 1 else "1 file was"
             return f"{files} never finished by a writer; `{self._command('verify --repair')}` removes such files"

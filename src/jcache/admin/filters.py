@@ -211,7 +211,7 @@ def _parse_value(field: Field, name: str, sign: str, text: str) -> Any:  # noqa:
 
 def _parse_count(name: str, text: str) -> int:
     if re.fullmatch(r"\d{1,18}", text, re.ASCII) is None:
-        raise InvalidValue(f"'{text}' is not a whole number, as '{name}' wants one.")
+        raise InvalidValue(f"'{text}' is not a whole number: give '{name}' one, such as '{name}>10'.")
     return int(text)
 
 

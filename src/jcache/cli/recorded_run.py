@@ -168,18 +168,20 @@ def _launched(
             try:
                 stack.enter_context(serving(reads, log_dir))
             except OSError as error:
-                output.warning(f"{log_dir} can have no socket ({error.strerror}): the program runs without a cache.")
+                output.warning(
+                    f"jcache cannot make a socket in {log_dir} ({error.strerror}): the program runs without a cache."
+                )
                 env = without_cache(env)
             if runs_without_recorder(command) and reads.check_all():
                 env = with_cache(env)
             elif runs_without_recorder(command):
-                why = f"Not all entries of {root.path} could be checked beforehand"
+                why = f"jcache could not check all entries of {root.path} beforehand"
                 output.warning(f"{why}: this Python runs without a cache.")
             return launch(command, env)
     finally:
         reads.close()
         for found, is_away in reads.damaged.values():
-            now = "is in quarantine now" if is_away else "stays where it is, for it cannot be moved"
+            now = "is in quarantine now" if is_away else "stays where it is, since it cannot be moved"
             notices.append(
                 f"{found.key} was damaged ({found.evidence.rstrip('.')}): the program did not get it, and it {now}. To "
                 f"look for more: `{hint('verify --repair', root.path)}`"

@@ -176,10 +176,10 @@ def _values_of_root(root: Root, faults: list[str]) -> dict[str, Configured]:
     for name, value in table.items():
         try:
             if normal(name) in SETTINGS and not SETTINGS[normal(name)].in_root:
-                raise InvalidValue(f"{path}: a root cannot set {name}, only your own file can.")
+                raise InvalidValue(f"{path}: a cache directory cannot set {name}, only your own file can.")
             values |= _values({name: value}, Source.ROOT, path)
         except InvalidValue as error:
-            faults.append(f"{error} It is passed over.")
+            faults.append(f"{error} The setting is ignored.")
     return values
 
 

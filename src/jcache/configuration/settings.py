@@ -82,15 +82,15 @@ def _paths(value: object) -> tuple[str, ...]:
 SETTINGS: Final[Mapping[str, Setting]] = Frozen(
     {
         "max_size": Setting(
-            _size, "upper limit of the total size, such as 20GiB", variable="JAX_COMPILATION_CACHE_MAX_SIZE"
+            _size, "largest total size to keep, such as 20GiB", variable="JAX_COMPILATION_CACHE_MAX_SIZE"
         ),
-        "max_entries": Setting(_number, "upper limit of the number of entries, for prune"),
-        "min_free": Setting(_size, "free space that the disk shall have, for prune"),
-        "older_than": Setting(_age, "entries last used longer ago than this go, such as 90d, for prune"),
+        "max_entries": Setting(_number, "largest number of entries that prune keeps"),
+        "min_free": Setting(_size, "free space that prune keeps on the disk"),
+        "older_than": Setting(_age, "time without use, such as 90d, after which prune removes an entry"),
         "keep_last": Setting(_number, "number of most recently used entries that prune always keeps"),
         "order": Setting(
             _choice(Order, "is not an order"),
-            "entries that go first over a limit: lru or cost",
+            "which entries go first over a limit: lru or cost",
             default=Order.LRU.value,
         ),
         "preset": Setting(

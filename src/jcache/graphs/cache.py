@@ -92,7 +92,7 @@ class GraphCache:
             raise InvalidValue(f"{codec!r} is no codec: give a jcache.FileCodec, or None for arrays and plain values.")
         self._made_of = (
             None if root is None else path_text(root), codec, parse_bound(max_size), path_texts(read_only),
-            None if check is None else parse_choice(Check, check, "does not say how much is checked"),
+            None if check is None else parse_choice(Check, check, "is not a value of check"),
             parse_depends_on(depends_on),
         )  # fmt: skip
         named, _, max_bytes, others, chosen, dependencies = self._made_of

@@ -153,7 +153,7 @@ class GraphLookup:
         if root == call.store.root:
             call.store.quarantine_softly(finding)
         elif finding.damage is not Damage.STALE:
-            warn_once(("damaged", root.path), f"{describe(finding)}, and is passed over.")
+            warn_once(("damaged", root.path), f"{describe(finding)}, and is not used.")
 
     def explain(self, call: KeyedCall) -> Explanation:
         """Return whether a call is served, and why not."""

@@ -52,11 +52,12 @@ class Lease:
         until_ns, holder = _read(self._remote)
         if until_ns > clock.now_ns():
             seconds = (until_ns - clock.now_ns()) // _SECOND_NS + 1
-            raise Locked(f"{holder or 'Somebody'} prunes {self._remote} now: try again in {seconds:,} s at the latest.")
+            who = holder or "Another process"
+            raise Locked(f"{who} is pruning {self._remote}: try again in at most {seconds:,} s.")
         self._write(replace=True)
         clock.sleep(_SETTLING_S)
         if _read(self._remote)[1] != self._holder:
-            raise Locked(f"Somebody else prunes {self._remote} now: try again later.")
+            raise Locked(f"Another process is pruning {self._remote}: try again later.")
 
     def give_back(self) -> None:
         """Remove the lease if it is still this process's."""

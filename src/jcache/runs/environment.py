@@ -210,11 +210,11 @@ def _other_directory_notice(directory: Path, path: str, number: int, subcommand:
     what = "1 executable is" if number == 1 else f"{number:,} executables are"
     root = path if "://" in path else root_path(Path(path))
     again = command(subcommand, root, f"-- {' '.join(map(quoted, words))}")
-    there = "" if "://" in path else f"; to look after those: `{again}`"
+    there = "" if "://" in path else f" To work on that directory: `{again}`"
     return (
-        f"The program has set a cache directory of its own: {what} in {path}, and not in {directory}. To have them "
-        "here, set none in the program, neither as jax_compilation_cache_dir, in code or in the environment, nor as "
-        f"the root of jcache.enable(){there}."
+        f"The program has set its own cache directory: {what} in {path}, and not in {directory}. To have them here, "
+        "remove jax_compilation_cache_dir from the program and its environment, and root from jcache.enable()."
+        f"{there}"
     )
 
 

@@ -113,7 +113,7 @@ def enable(
         preset=None if preset is None else parse_choice(Preset, preset, "is not a preset"),
         read_only=path_texts(read_only),
         copy_on_hit=copy_on_hit,
-        write=parse_choice(Write, write, "does not say who writes"),
+        write=parse_choice(Write, write, "is not a value of write"),
         callbacks=callbacks,
         remote=_checked_url(remote, remote_signers),
         remote_write=remote_write,

@@ -118,9 +118,9 @@ class SessionRoots:
                 note(f"What this program stores in {tier} has no signature, and no program that requires one uses it.")
             elif self._request.remote_write:
                 note(
-                    f"This program runs what it reads from {tier}, and can write there. Whoever can write there has "
-                    "their code run by all that read: let few jobs write, and give the others credentials that only "
-                    "read."
+                    f"This program runs code that it reads from {tier}, and it can write there. Who can write there "
+                    "can run code in all programs that read: let few jobs write, and give the others read-only "
+                    "credentials."
                 )
             return tier
         except InvalidValue as error:

@@ -79,12 +79,12 @@ class AccessTimes(NamedTuple):
         """Return why `used_ns` could not tell last uses, as the end of a sentence."""
         if self.reason:
             return self.reason
-        ahead = "access times lie in the future, by this machine's clock" if AHEAD in used else ""
-        moved = "jcache had to move access times here, since it read files that belong to others"
+        ahead = "access times lie in the future of this machine's clock" if AHEAD in used else ""
+        moved = "jcache has read files of other users here, which changed their access times"
         return "; ".join(filter(None, (moved if UNKNOWN in used else "", ahead)))
 
 
-NOT_KEPT: Final = AccessTimes(None, reason="access times are not looked at on this system")
+NOT_KEPT: Final = AccessTimes(None, reason="jcache does not use access times on this system")
 
 
 def access_times(descriptor: int, root: Root | None = None) -> AccessTimes:
@@ -101,11 +101,11 @@ def access_times(descriptor: int, root: Root | None = None) -> AccessTimes:
     if "noatime" in options:
         return AccessTimes(None, reason="the file system is mounted with noatime")
     if kind not in _LOCAL:
-        return AccessTimes(None, reason=f"access times tell nothing on this kind of file system ({kind})")
+        return AccessTimes(None, reason=f"this kind of file system ({kind}) keeps no reliable access times")
     if "ro" in options or "ro" in of_all:
         return AccessTimes(None, reason="the file system is mounted read-only")
     if _has_attribute(descriptor):
-        return AccessTimes(None, reason="the directory has the attribute A of chattr, so that none are kept")
+        return AccessTimes(None, reason="the directory has the attribute A (chattr), so its files get no access times")
     moved = {} if root is None else _moved(root)
     within_ns = DAY_NS if "relatime" in options else 0
     return AccessTimes(within_ns, moved, clock.now_ns() + _AHEAD_NS)
@@ -174,8 +174,8 @@ def note_moved(root: Root) -> str | None:
             publish(mark.name, text.encode(), directory=state)
     except OSError as error:
         return (
-            f"Files in {root.path} belong to others, so that reading them has moved their access times, by which "
-            f"jcache prune tells their last use, and {root.state} cannot say so ({error.strerror}): let their owner "
-            "run this command."
+            f"jcache has read files of other users in {root.path}, which changed the access times that tell jcache "
+            f"prune their last use, and it cannot record this in {root.state} ({error.strerror}): let the owner of the "
+            "files run this command."
         )
     return None

@@ -240,7 +240,7 @@ class LedgerFile:
                 if sqlite_connection.is_current(database, self._path, alone=attempt < _ATTEMPTS - 1):
                     return action(database)
             self.close()
-        raise LedgerUnavailable(f"The ledger {self._path} is replaced again and again: try again later.")
+        raise LedgerUnavailable(f"Another process keeps replacing the ledger {self._path}: try again later.")
 
     def _for_writing(self) -> "sqlite3.Connection":
         from jcache.store import sqlite

@@ -161,7 +161,7 @@ class Pins:
             return None
         except OSError as error:
             reason = error.strerror or error
-            raise LedgerUnavailable(f"What is pinned is not known: {place}: {reason}.") from error
+            raise LedgerUnavailable(f"The pins are not known: {place}: {reason}.") from error
         return found
 
     def _set_aside(self) -> bool:
@@ -198,8 +198,8 @@ class Pins:
     def _unknown(self) -> LedgerUnavailable:
         pin, unpin = command("pin KEY", self._root.path), command("unpin --all", self._root.path)
         return LedgerUnavailable(
-            f"What is pinned in {self._root.path} is not known, since the ledger that held it was damaged: nothing is "
-            f"removed until `{pin}` has pinned again what must stay, or `{unpin}` has said that "
-            "nothing is.",
+            f"The pins in {self._root.path} are not known, since the ledger that held them was damaged, and nothing "
+            f"is removed until they are known: pin again what must stay with `{pin}`, or declare with `{unpin}` that "
+            "nothing is pinned.",
             lost=True,
         )

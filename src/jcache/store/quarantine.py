@@ -68,7 +68,7 @@ class Quarantine:
         ]
         if not found:
             look = command("quarantine list", self._root.path)
-            raise UnknownKey(f"Nothing in quarantine answers to '{text}': `{look}` shows what is there.")
+            raise UnknownKey(f"No entry in quarantine has the id or key '{text}': `{look}` lists them.")
         if len(found) > 1:
             ids = ", ".join(record.id for record in found[:3])
             raise UnknownKey(f"'{text}' stands for {len(found)} entries in quarantine ({ids} …): name one by its id.")
@@ -163,8 +163,7 @@ class Quarantine:
                 drop = command(f"quarantine drop {record.id}", self._root.path)
                 swap = command(f"quarantine restore --replace {record.id}", self._root.path)
                 raise JcacheError(
-                    f"{record.key} is there again, written anew: `{drop}` removes the old one, and `{swap}` lets them "
-                    "change places."
+                    f"{record.key} exists again: `{drop}` removes the one in quarantine, and `{swap}` swaps the two."
                 )
             sidecar = record.key + SIDECAR_SUFFIX
             if record.recency_ns is not None and path.name != sidecar and self._root.layout.has_sidecars:

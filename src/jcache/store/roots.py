@@ -263,8 +263,7 @@ def open_own(path: Path) -> Root:
     root = open_root(path)
     if not root.layout.follows_jax:
         raise NoCacheHere(
-            f"{root.path} is {root.title}: jcache looks after it, and puts nothing of its own or of JAX's "
-            "there; name another root."
+            f"{root.path} is {root.title}: jcache administers it, but stores no entries there: name another root."
         )
     return root
 

@@ -227,7 +227,7 @@ def jit(
         >>> double.explain(3.0).hit
         True
     """
-    chosen, dependencies = parse_choice(Check, check, "does not say how much is checked"), parse_depends_on(depends_on)
+    chosen, dependencies = parse_choice(Check, check, "is not a value of check"), parse_depends_on(depends_on)
     if function is _LATER:
         return lambda function: Jitted(function, options, chosen, dependencies)
     return Jitted(function, options, chosen, dependencies)

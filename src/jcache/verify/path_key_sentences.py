@@ -72,8 +72,8 @@ def describe_portable_keys(store: Store, listing: Listing) -> str | None:
         who = "there is no record of who has stored the entries here: "
     run = command("run", store.root.path, "-- CMD")
     return (
-        f"{who}jax <= 0.10.2 without jcache hits programs that jcache has stored here only with {XLA_CACHES}=none, and "
-        f"then misses those that it has stored without this setting; `{run}` hits both"
+        f"{who}jax <= 0.10.2 without jcache hits the programs that jcache has stored here only with {XLA_CACHES}=none, "
+        f"and then misses its own older programs; `{run}` hits both"
     )
 
 

@@ -159,7 +159,7 @@ def test_a_cache_directory_of_its_own_is_told(jcache: Jcache, root: Path, own: l
     again = ["run", "--root", root, "--", *own]
     first = jcache(*again)
     number, there = len(keys(tmp_path / "its own")), str(tmp_path / "its own")
-    text = f"The program has set a cache directory of its own: {number} executables are in {there}, and not in {root}"
+    text = f"The program has set its own cache directory: {number} executables are in {there}, and not in {root}"
     assert number and text in first.err and not keys(root / "executables")
     shutil.copytree(there, root / "executables", dirs_exist_ok=True)
     assert text in jcache(*again).err
@@ -259,4 +259,4 @@ def test_run_tells_of_a_cache_of_the_program_s_own(jcache: Jcache, tmp_path: Pat
     """A program that sets another cache directory is reported."""
     code = "import sys, jax; jax.config.update('jax_compilation_cache_dir', sys.argv[1]); jax.jit(jax.numpy.sin)(1.0)"
     result = jcache("run", "--root", tmp_path / "root", "--", sys.executable, "-c", code, tmp_path / "own")
-    assert result.code == 0 and "a cache directory of its own" in result.err
+    assert result.code == 0 and "has set its own cache directory" in result.err

@@ -49,7 +49,8 @@ def test_the_causes_are_printed_with_price_and_way_out(jcache: Jcache, flagged: 
     """The first line has the counts; each cause has its change, reason, functions and resolution, the dearest first."""
     lines = jcache("explain", "--root", flagged.path, env=NO_JAX).out.splitlines()
     assert lines[0].startswith("train.py, ") and lines[0].endswith(
-        "ago: 1 hit, 4 misses (2 causes), 1 bypassed. 4.30 s of 4.60 s went into what had been compiled before."
+        "ago: 1 hit, 4 misses (2 causes), 1 bypassed. "
+        "4.30 s of 4.60 s went into programs that had been compiled before."
     )
     assert [" ".join(line.split()) for line in lines[1:]] == [
         "",

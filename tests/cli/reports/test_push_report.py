@@ -26,4 +26,4 @@ def test_outcomes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert told["omitted"] == [{"kind": names[2][0], "key": names[2][1]}] and exit_code(plan, result) == 3
         render(store, remote, plan, result, dry_run=False, verbose=True)
     out = capsys.readouterr().out
-    assert "1 new, 1 there from another build, 1 changed or removed meanwhile" in out and names[0][1] in out
+    assert "1 new, 1 there already, from another build, 1 changed or removed meanwhile" in out and names[0][1] in out

@@ -128,7 +128,7 @@ def test_two_trees_have_two_states(box: Path, tmp_path: Path) -> None:
 def test_nothing_of_jaxs_goes_there(box: Path) -> None:
     """A program's cache cannot be put into another program's directory."""
     before = tree(box)
-    with pytest.raises(NoCacheHere, match="is a box of notes: jcache looks after it"):
+    with pytest.raises(NoCacheHere, match="is a box of notes: jcache administers it"):
         create_root(box)
     assert tree(box) == before
 

@@ -82,14 +82,14 @@ def _check(policy: Policy) -> None:
     if policy.empty:
         raise InvalidValue(
             "prune needs to know what to remove from a store: give --max-size, --max-entries, --older-than or"
-            " --keep-last; limits that are configured are about roots."
+            " --keep-last; configured limits hold for directories only."
         )
     if policy.min_free_bytes is not None:
-        raise InvalidValue("--min-free is about a disk, and a store does not say what is free: give --max-size.")
+        raise InvalidValue("--min-free needs a disk, and a store does not report its free space: give --max-size.")
     if policy.legacy:
-        raise InvalidValue("--legacy is about roots: a store has no entries that only jax <= 0.4.30 reads.")
+        raise InvalidValue("--legacy finds nothing in a store, which never has entries of jax <= 0.4.30: leave it out.")
     if policy.order is Order.COST:
-        raise InvalidValue("--order cost needs build seconds, which the listing of a store does not tell.")
+        raise InvalidValue("--order cost needs build seconds, which a store does not list: give --order lru.")
 
 
 def execute_prune(

@@ -25,7 +25,9 @@ def complete_words(ctx: typer.Context, incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
-UserOption = Annotated[bool, typer.Option("--user", help="Only your own file, which holds for every cache directory.")]
+UserOption = Annotated[
+    bool, typer.Option("--user", help="Use only your own file, which holds for all your cache directories.")
+]
 
 
 def config(
@@ -44,8 +46,9 @@ def config(
     """Show the limits and defaults that hold, and where each comes from; set them once for every later command.
 
     A limit is stored with the cache directory, so that jcache prune without options, jcache
-    run, jcache.enable() and a cron job keep to it. With --user, set stores it for all of yours. An
-    option wins over the environment, that over the cache directory, and that over your file.
+    run, jcache.enable() and a cron job keep to it. With --user, set stores it for all your cache
+    directories. Options win over the environment, the environment over the cache directory,
+    and the cache directory over your own file.
 
     Example: jcache config set max_size 20GiB && jcache prune
     """
@@ -84,7 +87,7 @@ def _path(root: Root | None, *, user: bool, json: bool) -> int:
         output.as_json({name: {"path": str(path), "exists": path.is_file()} for name, path in paths.items()})
         return 0
     if not user and root is None:
-        output.message("There is no cache directory yet, so there is no file of one.")
+        output.message("There is no cache directory yet, so it has no file of settings.")
     for name, path in paths.items():
         output.data(str(path) if user else f"{name}  {path}")
     return 0
@@ -167,4 +170,4 @@ def _tell_what_wins(name: str, source: Source, explicit: str | None) -> None:
     """Print a message if another source wins over what was written."""
     won = files.configuration(_there(explicit), os.environ).values[name]
     if list(Source).index(won.source) < list(Source).index(source):
-        output.message(f"{won.place} wins over it: {name} is {won.text} there.")
+        output.message(f"{won.place} sets {name} to {won.text}, and wins.")

@@ -29,10 +29,10 @@ def env(
 ) -> None:
     """Print the environment variables that make any JAX program use a cache directory; create it if it is missing.
 
-    The program then stores everything that it compiles, under keys that do not
-    depend on the root's path. If JAX alone has stored programs under keys that
-    do (up to jax 0.10.2), JAX continues with those, and a message says so: only
-    `jcache run` and `jcache.enable()` hit both.
+    The program then stores everything that it compiles, under keys without the
+    path of the directory. If JAX alone (up to jax 0.10.2) has stored programs
+    there before, under keys with the path, the variables let JAX hit those, and
+    a message says so: only `jcache run` and `jcache.enable()` hit both.
 
     Example: eval "$(jcache env)"
     """

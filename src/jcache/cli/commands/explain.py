@@ -46,7 +46,7 @@ def explain(
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Say why programs missed the cache: each cause with its price and the way out, the dearest first.
+    """Say why programs missed the cache: for each cause, what it cost and how to avoid it, the dearest first.
 
     A run is compared with the previous run of the same command. `jcache run`, `jcache warm` and programs that call
     `jcache.enable()` record runs.
@@ -109,7 +109,7 @@ def _targets(store: Store, history: History, what: str | None, other: str | None
     targets = [find_target(history, text, entries, root) for text in (what or LAST, other) if text is not None]
     kinds = {(target.key is not None, target.function is not None) for target in targets}
     if len(targets) == 2 and (len(kinds) > 1 or targets[0].function is not None):
-        raise InvalidValue("explain compares two runs or two keys, but not a run with a key, or functions.")
+        raise InvalidValue("explain compares two runs or two keys: name two of the same sort.")
     if len(targets) == 2 and targets[0].run and targets[1].run and targets[0].key is None:
         targets.sort(key=lambda target: (target.run.started_ns, target.run.id) if target.run else (0, ""))
     return targets

@@ -74,8 +74,8 @@ AllowedSignersOption = Annotated[
     typer.Option(
         "--allowed-signers",
         metavar="FILE",
-        help="Refuse an archive that none of these has signed; the file is described in ssh-keygen(1), ALLOWED "
-        "SIGNERS.",
+        help="Refuse an archive unless one of the signers in this file has signed it; ssh-keygen(1) describes the file "
+        "under ALLOWED SIGNERS.",
     ),
 ]
 XlaOption = Annotated[
@@ -83,7 +83,7 @@ XlaOption = Annotated[
 ]
 
 ConfigOption = Annotated[
-    bool, typer.Option("--config", help="Take the limits that the archive has from an export with --config.")
+    bool, typer.Option("--config", help="Also take the limits that export --config has put into the archive.")
 ]
 
 

@@ -52,8 +52,8 @@ PickleOption = Annotated[
     bool,
     typer.Option(
         "--allow-pickle",
-        help="Also import pickles of another program's cache, which run code when they are read, if they name only "
-        "what such a cache needs.",
+        help="Also import pickles of another program's cache if they name only what such a cache needs; reading a "
+        "pickle runs its code.",
     ),
 ]
 
@@ -258,7 +258,9 @@ def complete_import(
     if imported.refused and trust.signed:
         number = output.count(len(imported.refused), "entry differs", "entries differ")
         whose = "the manifest's signer" if trust.signer is None else trust.signer
-        output.error(f"{number} from the archive that {whose} signed, and not stored: get the archive again.")
+        output.error(
+            f"{number} from the archive that {whose} signed, and nothing of them was stored: get the archive again."
+        )
         return report, Untrusted.exit_code
     if report.loads is not None and report.loads.findings:
         return report, 1

@@ -92,7 +92,7 @@ def _check_found(name: str, result: TarImportResult, root: Root) -> None:
     held = output.count(result.passed_over, "file", "files")
     names = ", ".join(map(quote_name, result.names[:3])) + (" …" if result.passed_over > 3 else "")
     whose = root.adapter.title if root.adapter else "a JAX cache"
-    what = f"it holds {held}, none of which is an entry of {whose}: {names}" if names else "it holds no file"
+    what = f"it holds {held}, but no entry of {whose}: {names}" if names else "it holds no file"
     raise BadArchive(f"Refused {name}: {what}{_clause_on_program(result)}.")
 
 

@@ -21,6 +21,7 @@ from jcache.cli.options import (
 from jcache.errors import NoCacheHere
 from jcache.layout import Kind
 from jcache.store.roots import VARIABLES, choose_path
+from jcache.text import command
 from jcache.units import format_age, format_size, rfc3339
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ def _render(census: Census, verbose: bool) -> None:
             output.message(f"* {kind}: the last use of {some} is unknown, and counted from writing.")
         if counted.accessed_ns is not None:
             ago = format_age(max(now - counted.accessed_ns, 0))
-            output.message(f"* {kind}: uses as of {ago} ago; `jcache ls -q --limit 1` reads them again.")
+            again = command("ls -q --limit 1", census.root.path)
+            output.message(f"* {kind}: the last uses are those of {ago} ago; `{again}` reads them again.")
     beside = [
         (label, f"{group.files:,}", format_size(group.bytes), "" if name in _XLA else _names(group, verbose))
         for name, label in _LABELS.items()
@@ -229,7 +231,7 @@ def _names(group: Group, verbose: bool) -> Any:  # noqa: ANN401
 def _bars(census: Census) -> list[Any]:
     """Return a bar for the use of each size limit, or, if no limit is set, one for the disk."""
     bars = [
-        _bar("cap    ", counted.bytes, counted.cap)
+        _bar("limit  ", counted.bytes, counted.cap)
         for counted in census.kinds.values()
         if counted.cap and counted.entries
     ]

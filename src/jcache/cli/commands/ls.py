@@ -114,9 +114,9 @@ def ls(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print full keys only, one per line.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print full keys in the table.")] = False,
 ) -> None:
-    """List entries, or with --generations what `push --as` has stored.
+    """List entries with their size, last use and build time; with --generations, what `push --as` has stored.
 
-    Example: jcache ls train --filter 'size>100MB' --filter 'used>30d' --sort size --limit 20
+    Example: jcache ls train --filter 'size>100MB' --sort size --limit 20
     """
     if generations:
         from jcache.cli.commands import remote_generations
@@ -186,7 +186,8 @@ def _add_notes(store: Store, selection: Selection, entries: Sequence[Entry]) -> 
     if unknown := [entry.kind for entry in entries if entry.unknown]:
         output.message(f"* last use unknown, counted from writing: {store.catalog.why_unknown(unknown)}")
     if not entries and (hidden := sum(len(store.listing(kind).legacy) for kind in selection.kinds)):
-        output.message(f"There are {hidden:,} that only jax <= 0.4.30 reads: --legacy lists them.")
+        entries_are = output.count(hidden, "entry is", "entries are")
+        output.message(f"{entries_are} for jax <= 0.4.30 only: --legacy lists them.")
 
 
 def _render(entries: Sequence[Entry], columns: Sequence[Field], facts: FactBook, verbose: bool) -> None:

@@ -36,17 +36,17 @@ def complete_orders(incomplete: str) -> list[str]:
 
 
 MaxSizeOption = Annotated[
-    str | None, typer.Option("--max-size", metavar="SIZE", help="Upper limit of the total size, such as 20GiB.")
+    str | None, typer.Option("--max-size", metavar="SIZE", help="Largest total size to keep, such as 20GiB.")
 ]
 MaxEntriesOption = Annotated[
-    str | None, typer.Option("--max-entries", metavar="N", help="Upper limit of the number of entries.")
+    str | None, typer.Option("--max-entries", metavar="N", help="Largest number of entries to keep.")
 ]
 MinFreeOption = Annotated[
-    str | None, typer.Option("--min-free", metavar="SIZE", help="Free space that the disk shall have.")
+    str | None, typer.Option("--min-free", metavar="SIZE", help="Free space to keep on the disk, such as 50GiB.")
 ]
 OlderThanOption = Annotated[
     str | None,
-    typer.Option("--older-than", metavar="AGE", help="Remove entries last used longer ago than this, such as 30d."),
+    typer.Option("--older-than", metavar="AGE", help="Remove entries that were not used for this long, such as 30d."),
 ]
 KeepLastOption = Annotated[
     str | None,
@@ -59,15 +59,17 @@ KeepLastOption = Annotated[
 LegacyOption = Annotated[bool, typer.Option("--legacy", help="Remove entries that only jax ≤ 0.4.30 reads.")]
 GraceOption = Annotated[
     str | None,
-    typer.Option("--grace", metavar="AGE", help="Of a store: keep entries that were stored less than this ago (1h)."),
+    typer.Option(
+        "--grace", metavar="AGE", help="In a store: keep entries that were stored less than this ago; by default 1h."
+    ),
 ]
 OrderOption = Annotated[
     str | None,
     typer.Option(
         "--order",
         metavar="ORDER",
-        help="Entries to remove first over a limit: the least recently used (lru), or the cheapest to build per "
-        "byte (cost); by default as configured, else lru.",
+        help="Which entries to remove first: the least recently used (lru), or those that cost the least time to "
+        "build per byte (cost); by default as configured, else lru.",
         autocompletion=complete_orders,
     ),
 ]
@@ -93,7 +95,7 @@ def prune(
 ) -> int:
     """Remove entries by size, number, free space, age or format, without a prompt. Pinned entries stay.
 
-    Without any limit here, those that `jcache config` shows hold.
+    Without any limit here, the limits that `jcache config` shows hold.
 
     Example: jcache prune --max-size 20GiB --older-than 30d --dry-run
     """
@@ -108,7 +110,9 @@ def prune(
             verbose=verbose,
         )  # fmt: skip
     if grace is not None:
-        raise InvalidValue("--grace is about stores behind a URL: in a directory, what is being written stays anyway.")
+        raise InvalidValue(
+            "--grace works on a store: in a directory, entries that are being written stay anyway; leave it out."
+        )
     with open_store(root) as store:
         policy, limits = with_configured(asked, store, root, os.environ, xla=xla)
         if limits and not quiet:

@@ -69,9 +69,9 @@ def pull(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Take entries from an object store or from HTTP, and tell first which will hit here.
+    """Download entries from a store into a cache directory, and say first which will hit here.
 
-    A word that names what `push --as` has stored takes that archive.
+    A name that `push --as` has given takes that whole archive.
 
     Example: jcache pull s3://bucket/prefix --skip-incompatible --dry-run
     """
@@ -186,10 +186,10 @@ def _notes(remote: Remote, available: Available, hopeless: int, options: ImportO
         notes.append(f"Signed by {available.signer}")
     if available.unsigned:
         number = output.count(available.unsigned, "entry", "entries")
-        notes.append(f"{number} left out, since no manifest names them that an allowed signer has signed")
+        notes.append(f"{number} left out: no manifest that an allowed signer has signed lists them")
     if available.damaged:
-        number = output.count(len(available.damaged), "manifest is", "manifests are")
-        notes.append(f"{number} damaged in {remote}, and passed over")
+        number = output.count(len(available.damaged), "damaged manifest", "damaged manifests")
+        notes.append(f"Skipped {number} of {remote}")
     if hopeless and not options.skip_incompatible:
         notes.append(f"--skip-incompatible leaves out the {hopeless:,} executables that cannot be hit here")
     return notes
@@ -199,5 +199,5 @@ def _pull_generation(remote: Remote, name: str, target: ImportTarget, *, is_name
     """Import the archive of a generation; return the report and the exit code."""
     reader = open_archive(open_generation(remote, name), name=f"{name} of {remote}")
     if not isinstance(reader, ArchiveReader):
-        raise BadArchive(f"{name} of {remote} is no archive of jcache.")
+        raise BadArchive(f"{name} of {remote} is no archive of jcache: choose a name that push --as has stored.")
     return take_archive(reader, target, is_named=is_named)

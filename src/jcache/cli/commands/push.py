@@ -35,7 +35,7 @@ Sign = Callable[[bytes], bytes]
 AsOption = Annotated[
     str | None,
     typer.Option(
-        "--as", metavar="NAME", help="Store one archive under this name, for good, in place of single entries."
+        "--as", metavar="NAME", help="Store one archive under this name, which stays, instead of single entries."
     ),
 ]
 
@@ -54,7 +54,7 @@ def push(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Store entries in an object store or behind HTTP, as far as it lacks them. Damaged entries stay behind.
+    """Upload the entries that a store lacks: an object store, a directory or an HTTP server. Damaged entries stay here.
 
     Example: jcache push s3://bucket/prefix --run last
     """

@@ -50,7 +50,9 @@ WhichArgument = Annotated[
 AllOption = Annotated[bool, typer.Option("--all", help="Restore or drop all entries.")]
 OlderThanOption = Annotated[
     str | None,
-    typer.Option("--older-than", metavar="AGE", help="Only entries that came here longer ago than this."),
+    typer.Option(
+        "--older-than", metavar="AGE", help="Only entries that are in quarantine for longer than this, such as 30d."
+    ),
 ]
 ReplaceOption = Annotated[
     bool,

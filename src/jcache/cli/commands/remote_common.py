@@ -22,8 +22,8 @@ WordsArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[URL] [KEY]...",
-        help="The store: s3://, gs://, az://, file://, http(s):// or bazel+http(s)://, by default $JCACHE_REMOTE; then "
-        "the keys of the only entries to take, or beginnings of them that no other key shares.",
+        help="The store (s3://, gs://, az://, file://, http(s):// or bazel+http(s)://; by default $JCACHE_REMOTE), and "
+        "the keys of the entries, or beginnings of keys that no other key shares; by default, all entries.",
     ),
 ]
 UrlArgument = Annotated[

@@ -127,7 +127,9 @@ def groups(url: str, by: Grouping, kinds: Sequence[Kind]) -> list[Group]:
         InvalidValue: the store does not tell such groups.
     """
     if by is Grouping.RUN:
-        raise InvalidValue("du --by run is about the runs of a root: a store does not tell which run stored an entry.")
+        raise InvalidValue(
+            "du --by run needs recorded runs, and a store records none: choose another group, such as function."
+        )
     with open_existing(url) as remote:
         listing = RemoteListing.of(remote, kinds)
     sizes, found = listing.numbers("bytes"), dict[str, Group]()
@@ -178,7 +180,7 @@ def prune(
     elif not quiet:
         removal_report.render(done, verbose, listed=dry_run or verbose, of_named=False)
         if not planned.batches:
-            output.message(f"Nobody has recorded uses in {remote}: entries count from when they were stored.")
+            output.message(f"No use is recorded in {remote}, so the time of storing counts as the last use.")
     return 0
 
 
@@ -232,10 +234,10 @@ def _tell_rest(repaired: int, unclaimed: int, damaged: int, url: str) -> None:
 
     if unclaimed:
         number = output.count(unclaimed, "entry has", "entries have")
-        output.message(f"{number} no digest, as JAX alone stores them: nobody is served these.")
+        output.message(f"{number} no digest, since JAX stored them without jcache: jcache never serves them.")
     if repaired:
         output.message(f"Removed {output.count(repaired, 'damaged entry', 'damaged entries')}: push them again.")
     elif damaged:
         output.message(
-            f"`{command('verify --repair', masked(url))}` removes the damaged, so that they are stored again."
+            f"`{command('verify --repair', masked(url))}` removes damaged entries, and the next push stores them again."
         )

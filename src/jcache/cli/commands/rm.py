@@ -14,7 +14,7 @@ from jcache.cli.options import (
     JsonOption,
     KeysArgument,
     QuietOption,
-    RootOption,
+    RootOrStoreOption,
     VerboseOption,
     YesOption,
     open_store,
@@ -31,7 +31,7 @@ LegacyOption = Annotated[
 
 def rm(
     keys: KeysArgument = None,
-    root: RootOption = None,
+    root: RootOrStoreOption = None,
     filter: FilterOption = None,  # noqa: A002
     legacy: LegacyOption = False,
     generations: GenerationsOption = False,

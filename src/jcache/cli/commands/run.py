@@ -19,7 +19,7 @@ def run(
         typer.Option(
             "--remote",
             metavar="URL",
-            help="The store that is asked for executables that the root lacks; by default $JCACHE_REMOTE, '' for none.",
+            help="Ask this store for executables that the root lacks; by default $JCACHE_REMOTE, '' for none.",
         ),
     ] = None,
     require_signature: Annotated[

@@ -78,7 +78,7 @@ def _read(store: Store, entry: Entry) -> dict[str, Any]:
     with files.refusal(f"read {path}"):
         head = files.read(path, HEAD_BYTES)
         if entry.kind is Kind.EXECUTABLES and codec_of(head) is None:  # before a gigabyte of zeros is read
-            return {"digest": None, "damage": "The entry begins like neither zstd nor zlib."}
+            return {"digest": None, "damage": "The entry is neither zstd nor zlib."}
         data = files.read(path)
     found: dict[str, Any] = {"digest": digest(data)}
     try:
@@ -190,7 +190,7 @@ def _bytes(entry: Entry, details: dict[str, Any]) -> str:
 def _digest(known: Known | None, details: dict[str, Any]) -> str | None:
     """Return the digest, and say if the ledger's differs: then the entry is damaged or was written again."""
     other = known is not None and known.digest is not None and details["digest"] not in (None, known.digest)
-    return f"{details['digest']} (not the one on record)" if other else details["digest"]
+    return f"{details['digest']} (the recorded digest differs)" if other else details["digest"]
 
 
 def _unknown(store: Store, entry: Entry) -> str:

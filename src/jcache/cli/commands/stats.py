@@ -41,13 +41,13 @@ ByOption = Annotated[
     typer.Option(
         "--by",
         metavar="WHAT",
-        help="A line for each run, day, function, or cause of misses.",
+        help="Print a line for each run, day, function or cause of misses.",
         autocompletion=complete_groups,
     ),
 ]
 LimitOption = Annotated[str, typer.Option("--limit", metavar="N", help="Show at most N lines.")]
 QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print one line: the time saved, and how much was hit.")
+    bool, typer.Option("--quiet", "-q", help="Print one line: the time saved, and the share of hits.")
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print all lines, with whole commands.")]
 

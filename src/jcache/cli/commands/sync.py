@@ -38,7 +38,7 @@ def sync(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
-    """Store what a store behind a URL lacks, then take what the root lacks. It removes nothing on either side.
+    """Push what the store lacks, then pull what the cache directory lacks. It removes nothing on either side.
 
     Example: jcache sync s3://bucket/prefix
     """

@@ -45,7 +45,7 @@ SubsetOption = Annotated[
 ]
 MaxDurationOption = Annotated[
     str | None,
-    typer.Option("--max-duration", metavar="AGE", help="Begin no further entry after this time, such as 10min."),
+    typer.Option("--max-duration", metavar="AGE", help="Check no further entry after this time, such as 10min."),
 ]
 QuickOption = Annotated[bool, typer.Option("--quick", help="Do not decompress entries.")]
 LoadOption = Annotated[

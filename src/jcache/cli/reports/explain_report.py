@@ -68,9 +68,9 @@ def headline(found: Diagnosis) -> str:
         return text
     new = sum(cause.misses for cause in found.causes if cause.item is Item.FIRST_TIME)
     if new == found.misses:
-        return f"{text} Nothing of this was compiled here before."
+        return f"{text} None of these programs was compiled here before."
     repeated, total = (format_seconds(seconds) for seconds in (found.repeated_seconds, found.seconds))
-    return f"{text} {repeated} of {total} went into what had been compiled before."
+    return f"{text} {repeated} of {total} went into programs that had been compiled before."
 
 
 def _run_text(run: RunRecord) -> str:
@@ -180,7 +180,9 @@ def render_comparison(found: Comparison) -> None:
         output.prose("No run has recorded both, so this is what the entries themselves say.")
     if not found.changes:
         same = found.current == found.baseline
-        output.prose("It is the same key." if same else "They tell no difference: the parts of the keys are not known.")
+        output.prose(
+            "It is the same key." if same else "No difference is known, since no run recorded the parts of these keys."
+        )
     for number, change in enumerate(found.changes, start=1):
         words = words_of(change)
         _line(f"{number:<3}{_what(change)}")
@@ -198,7 +200,7 @@ def render_diff(found: Diagnosis, programs: Programs) -> None:
             output.data(f"modules of {shown(cause.function)}, the earlier one on the left")
             render_modules(programs, current, baseline)
             return
-    output.prose("There are no two modules to compare: equal ones are not shown, and older ones may not be kept.")
+    output.prose("There are no two different modules to compare; older modules may have been removed.")
 
 
 def render_modules(programs: Programs, current: str | None, baseline: str | None) -> None:

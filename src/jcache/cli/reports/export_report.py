@@ -70,7 +70,7 @@ def tell_left_out(store: Store, prepared: PreparedExport, exported: ExportResult
         output.error(f"{number} not exported, since reading failed: `{command('verify', root)}` tells what to do.")
     if damaged := len(prepared.findings) - unread:
         number = output.count(damaged, "damaged entry", "damaged entries")
-        output.error(f"{number} not exported: `{command('verify --repair', root)}`.")
+        output.error(f"{number} not exported: `{command('verify --repair', root)}` moves them to quarantine.")
     if prepared.being_written:
         number = output.count(len(prepared.being_written), "entry", "entries")
         output.error(f"{number} not exported, since a program is writing them: run the export again for the rest.")
@@ -100,12 +100,16 @@ def _key_directories_sentence(directories: dict[str, int]) -> str:
     """Return a sentence on entries whose keys contain a directory, so that a copy elsewhere is not hit."""
     number, path, more = sum(directories.values()), next(iter(directories)), len(directories) - 1
     first = shown(path)
-    linked = "elsewhere they are hit only after import --link"
-    way = linked if os.path.isabs(path) else "only programs whose working directory makes it lead to them hit them"
+    linked = "in another directory, programs hit them only after import --link"
+    way = (
+        linked
+        if os.path.isabs(path)
+        else "programs hit them only in a working directory from which this path leads to them"
+    )
     where = f"{first} and {output.count(more, 'other directory', 'other directories')}" if more else first
     return (
-        f"The keys of {number:,} of them contain {where}, as jax <= 0.10.2 makes them: {way}; entries that jcache run "
-        "stores are hit anywhere"
+        f"The keys of {number:,} of them contain {where}, since jax <= 0.10.2 made them: {way}; entries that jcache "
+        "run stores hit anywhere"
     )
 
 

@@ -153,7 +153,7 @@ def _render_loads(loads: LoadCheck, *, verbose: bool) -> None:
         LoadOutcome.LOADS: "load here",
         LoadOutcome.ELSEWHERE: "not loadable here",
         LoadOutcome.REFUSED: "refused by the jaxlib that wrote them",
-        LoadOutcome.CRASHED: "crash it",
+        LoadOutcome.CRASHED: "crash jaxlib",
         LoadOutcome.TIMED_OUT: "do not finish loading",
     }
     parts = [f"{count:,} {text}" for loading, text in texts.items() if (count := loads.count(loading))]
@@ -191,7 +191,9 @@ def _next_steps(store: Store, verification: Verification, repaired: list[RepairR
             lines.append(_pins_sentence(store))
     if verification.checked < verification.entries and not verification.being_written:
         rest = verification.entries - verification.checked
-        lines.append(f"Not checked: {rest:,} entries; the same command again begins with those verified longest ago")
+        lines.append(
+            f"Not checked: {rest:,} entries; repeat the command, which begins with the entries verified longest ago"
+        )
     lines += [f"Content not checked: {count:,} entries. {why}" for why, count in sorted(verification.opaque.items())]
     if any(note.damage is Damage.LEGACY for note in verification.notes):
         lines.append(f"Legacy entries: `{command('prune --legacy', root)}` removes them")

@@ -164,7 +164,7 @@ class ImportReport:
 
     def _print_recompiled(self, done: Recompiled) -> None:
         texts = [f"{count:,} {_RECOMPILING_TEXTS[one]}" for one in Recompiling if (count := done.count(one))]
-        output.prose(f"Programs of traces, for this machine: {', '.join(texts) or 'none'}")
+        output.prose(f"Compiled for traces, for this machine: {', '.join(texts) or 'none'}")
         for (result, reason), number in done.reasons.most_common(_ROWS):
             output.prose(f"  {number:,} {_RECOMPILING_TEXTS[result]}: {reason}")
 
@@ -173,7 +173,7 @@ class ImportReport:
         kept, root = self.with_outcome(ImportOutcome.DIFFERENT), self.root.path
         damaged = self.damaged()
         if len(kept) > len(self.kept_damage):
-            build = "An entry of the same key with other bytes is another build of the program"
+            build = "An entry with the same key and other bytes is another build of the program"
             pull = command(f"pull {quoted(shown(self.source))} --replace", root)
             yield f"{build}: `{pull}` takes it" if self.is_pull else f"{build}: --replace imports it."
         if unread := len(self.kept_damage) - len(damaged):
@@ -184,20 +184,20 @@ class ImportReport:
             number = output.count(len(damaged), "entry", "entries")
             yield (
                 f"{number} kept here {'is' if len(damaged) == 1 else 'are'} damaged:"
-                f" `{command('verify --repair', root)}` moves them to quarantine; then import again for the archive's"
+                f" `{command('verify --repair', root)}` moves them to quarantine; repeat this command after it"
             )
         if left := len(self.with_outcome(ImportOutcome.CODE)):
             number = output.count(left, "entry was", "entries were")
             yield (
                 f"{number} left out, since reading a pickle runs its code: --allow-pickle imports pickles that name"
-                " only what such a cache needs; the program that wrote them makes them again"
+                " only what such a cache needs, and the program that wrote them can make them again"
             )
         if self.refused:
             again = (
                 f"`{command('verify --repair', shown(self.source))}` removes them, and the next push stores them again"
             )
             way = again if self.is_pull else "export or copy the archive again"
-            yield f"Refused entries do not have the bytes that they should: {way}"
+            yield f"Refused entries do not match their digests: {way}"
         if self.with_outcome(ImportOutcome.OMITTED) and not self.is_pull:
             yield "Omitted entries had changed, or were damaged, during the export: export again for the rest"
         if self.with_outcome(ImportOutcome.REPLACED) and not self.dry_run:

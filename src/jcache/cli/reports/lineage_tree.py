@@ -15,10 +15,10 @@ _MAX_CHILDREN: Final = 20
 _LINES: Final = ("├─ ", "└─ ", "│  ", "   ", "←")
 _ASCII: Final = ("+- ", "`- ", "|  ", "   ", "<-")
 _MISSING_TEXTS: Final = {
-    Role.GRAPH: "is not here any more",
-    Role.TRACE: "is not here any more, so that its programs are of no use",
-    Role.PROGRAM: "is not here any more",
-    Role.EXECUTABLE: "is not here any more: it will be compiled from the stored program",
+    Role.GRAPH: "is missing",
+    Role.TRACE: "is missing, so no call can use its programs",
+    Role.PROGRAM: "is missing",
+    Role.EXECUTABLE: "is missing: it will be compiled from the stored program",
 }
 
 _Next = Callable[[Node], list[Node]]
@@ -109,5 +109,5 @@ class _Tree:
         if header is not None and role is Role.PROGRAM and not header.payload_length:
             text += ", for one more device"
         if lineage.is_stray(member):
-            text += ", of a trace that is not here any more"
+            text += ", whose trace is missing"
         return f"{text} {self._here}" if member == self._entry else text

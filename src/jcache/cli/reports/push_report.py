@@ -16,7 +16,7 @@ _ROWS: Final = 20
 _TEXTS: Final = {
     PushOutcome.NEW: "new",
     PushOutcome.PRESENT: "there already",
-    PushOutcome.DIFFERENT: "there from another build",
+    PushOutcome.DIFFERENT: "there already, from another build",
     PushOutcome.REPLACED: "replaced, since the store's were damaged",
     PushOutcome.OMITTED: "changed or removed meanwhile",
 }
@@ -74,7 +74,7 @@ def tell_left_out(store: Store, plan: PushPlan, *, verbose: bool) -> None:
         output.message(f"… and {len(lines) - _ROWS:,} more: -v shows all")
     if plan.prepared.findings:
         number = output.count(len(plan.prepared.findings), "damaged entry", "damaged entries")
-        output.error(f"{number} not pushed: `{command('verify --repair', store.root.path)}`.")
+        output.error(f"{number} not pushed: `{command('verify --repair', store.root.path)}` moves them to quarantine.")
     if plan.prepared.being_written:
         number = output.count(len(plan.prepared.being_written), "entry", "entries")
         output.error(f"{number} not pushed, since a program is writing them: push again for the rest.")

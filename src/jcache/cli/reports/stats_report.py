@@ -197,7 +197,7 @@ def _tell_rest(found: Statistics, shown: int) -> None:
     listed = sum("programs" in report for report in found.reports)
     if found.by is By.FUNCTION and listed < len(found.reports):
         older = output.count(len(found.reports) - listed, "older run is", "older runs are")
-        output.prose(f"{older} kept without functions, and not counted above")
+        output.prose(f"{older} recorded without functions and not counted above")
 
 
 def _render_details(sums: Mapping[str, Any]) -> None:

@@ -115,7 +115,7 @@ class Forecast:
         if condition.xla_caches is not None:
             where = f"where JAX has the same setting for XLA's caches: `{self._settings(*condition[1:])}`"
             if condition.directory is None:
-                return f" with `jcache.enable()`, {where}; and by nothing else"
+                return f" with `jcache.enable()`, {where}; and in no other way"
             return f" by `{self._run()}`, with `jcache.enable()`, and by JAX alone {where}"
         if condition.programs is ProgramKind.PLAIN and condition.directory is not None:
             command = self._settings(condition.directory)
@@ -126,7 +126,7 @@ class Forecast:
             )
         ours = f" by `{self._run()}`, with `jcache.enable()` or after `{self._env()}`"
         if condition.programs is ProgramKind.JCACHE and program_kind_of(self.environment) is not ProgramKind.JCACHE:
-            return f"{ours}; none of them by JAX alone, which has this path in the keys it looks for"
+            return f"{ours}; JAX alone hits none of them, since it puts this path into its keys"
         is_set = jax_spelling(self.environment.get(_CACHE_DIRECTORY, "")) == jax_spelling(self.directory)
         return "" if is_set else ours
 
