@@ -230,7 +230,7 @@ def test_a_restore_that_is_refused_changes_nothing_on_record(plain: Root, place:
         assert verify(store, VerifyRequest()).findings == []
         store.ledger.record([Known(KIND, key(1), hits=3)])
         before = store.ledger.known(KIND)
-        with pytest.raises(JcacheError, match="is there again"):
+        with pytest.raises(JcacheError, match="exists again"):
             store.maintenance.restore(place, record)
         assert store.ledger.known(KIND) == before and before[key(1)].digest is not None
 

@@ -85,7 +85,7 @@ def test_restore_does_not_overwrite(jcache: Jcache, root: Path) -> None:
     add(root, key(1), SOUND, written_ns=OLD)
     result = jcache("quarantine", "restore", *map(key, (1, 2, 3)), "--root", root)
     assert result.code == 3 and result.out.count("restored") == 2
-    assert "written anew" in result.err and len(result.err.splitlines()) == 3  # and that the two are damaged
+    assert "exists again" in result.err and len(result.err.splitlines()) == 3  # and that the two are damaged
     assert (root / f"{key(1)}-cache").read_bytes() == SOUND
     alone = jcache("quarantine", "restore", key(1), "--json", "--root", root)
     assert alone.code == 1 and alone.json["restored"] == [] and len(alone.json["failed"]) == 1

@@ -71,10 +71,10 @@ def test_show_tells_a_digest_that_is_not_the_recorded_one(jcache: Jcache, tmp_pa
     program = ["-c", "import jax; jax.jit(jax.numpy.sin)(1.0)"]
     jcache("run", "-q", "--root", tmp_path / "root", "--", sys.executable, *program)
     path = next((tmp_path / "root" / "executables").glob("jit_sin-*-cache"))
-    assert "not the one on record" not in jcache("show", "jit_sin", "--root", tmp_path / "root").out
+    assert "the recorded digest differs" not in jcache("show", "jit_sin", "--root", tmp_path / "root").out
     found = unpack_executable(path.read_bytes())
     path.write_bytes(pack_executable(found.payload, found.seconds + 1, found.codec))
-    assert "not the one on record" in jcache("show", "jit_sin", "--root", tmp_path / "root").out
+    assert "the recorded digest differs" in jcache("show", "jit_sin", "--root", tmp_path / "root").out
 
 
 @pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.NONE])
