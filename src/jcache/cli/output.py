@@ -146,6 +146,7 @@ def table(
         whole: whether nothing is shortened, however narrow the terminal is.
     """
     from rich.box import Box
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
@@ -154,18 +155,20 @@ def table(
     result = Table(box=rule if lines else None, padding=gap, pad_edge=False, show_edge=False)
     result.show_header = lines
     texts = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
-    widths, spare = _widths(columns, texts)
-    for i, (heading, how) in enumerate(columns):
-        least = {"key": _MIN_KEY_WIDTH, "fold": _MIN_COLUMN_WIDTH, "wrap": _MIN_COLUMN_WIDTH}.get(how)
-        if least is not None and not whole:
-            widths[i] = min(widths[i], max(least, widths[i] + spare))
+    widths = [max(map(cell_len, (h, *(row[i].plain for row in texts)))) for i, (h, _) in enumerate(columns)]
+    for (heading, how), width in zip(columns, widths, strict=True):
         result.add_column(
             heading,
             justify="right" if how == "right" else "left",
             no_wrap=how != "wrap",
             overflow="fold" if how == "wrap" else "ellipsis",
-            width=widths[i],
+            width=width,
         )
+    spare = console(stderr=False).width - _width(result)
+    for i, (_, how) in enumerate(columns):
+        least = {"key": _MIN_KEY_WIDTH, "fold": _MIN_COLUMN_WIDTH, "wrap": _MIN_COLUMN_WIDTH}.get(how)
+        if least is not None and not whole:
+            result.columns[i].width = widths[i] = min(widths[i], max(least, widths[i] + spare))
     for row in texts:
         result.add_row(*(_middle(cell, widths[i]) if columns[i][1] == "key" else cell for i, cell in enumerate(row)))
     return result
@@ -173,15 +176,14 @@ def table(
 
 def fits(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]]) -> bool:
     """Return whether a table fits the width of stdout with all its cells whole; the arguments are those of `table`."""
-    return _widths(columns, [list(map(plain, row)) for row in rows])[1] >= 0
+    return _width(table(columns, rows, whole=True)) <= console(stderr=False).width
 
 
-def _widths(columns: Sequence[tuple[str, str]], texts: Sequence[Sequence[Any]]) -> tuple[list[int], int]:
-    """Return the width of each column, and how much wider than all of them stdout is; negative if it is narrower."""
-    from rich.cells import cell_len
-
-    widths = [max(map(cell_len, (h, *(row[i].plain for row in texts)))) for i, (h, _) in enumerate(columns)]
-    return widths, console(stderr=False).width - sum(widths) - _GAP * (len(columns) - 1)
+def _width(table: Any) -> int:  # noqa: ANN401
+    """Return the width that Rich needs for a table whose columns have a width; Rich 13 counts padding at the edge."""
+    wide = console(stderr=False).options.update(max_width=10 * _FILE_COLUMNS)
+    width: int = table.__rich_measure__(console(stderr=False), wide).maximum
+    return width
 
 
 def _middle(text: Any, width: int) -> Any:  # noqa: ANN401
