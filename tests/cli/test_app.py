@@ -1,5 +1,6 @@
 """The command line as a whole: help, imports, the table of commands."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -114,6 +115,17 @@ def test_usage_lines(jcache: Jcache, command: str) -> None:
     assert not re.search(r"\[\[|\.\.\.\]+\.\.\.|\{", usage), usage
     assert "<bool>" not in out and "list[str]" not in out and "<str>" not in out
     assert "--root" not in out or "Cache directory" in out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_texts_fill_their_lines(command: str) -> None:
+    """In 80 columns, a line of a help text ends where the next word does not fit, and an example is one line."""
+    lines = [line[1:].rstrip() for line in Terminal(command, "--help").finish()[1]]
+    start = lines.index("", 1)
+    text = lines[start : next(number for number, line in enumerate(lines) if line.startswith("─"))]
+    for line, following in itertools.pairwise(text):
+        assert not line or not following or len(f"{line} {following.split()[0]}") > 78, (line, following)
+    assert sum(line.startswith("Example: ") for line in text) == 1
 
 
 @pytest.mark.parametrize("columns", WIDTHS)

@@ -126,7 +126,9 @@ class LazyCommands(_OwnParameters, TyperGroup):
         single = typer.Typer(add_completion=False)
         settings = _HELP | _CONTEXTS.get(cmd_name, {})
         panel = _PANEL_OF[cmd_name]
-        single.command(cmd_name, cls=Command, context_settings=settings, rich_help_panel=panel)(_guarded(function))
+        text = _help_text(function)
+        add = single.command(cmd_name, cls=Command, context_settings=settings, rich_help_panel=panel, help=text)
+        add(_guarded(function))
         return typer.main.get_command(single)
 
 
@@ -150,6 +152,11 @@ def _root(
     if ctx.invoked_subcommand is None:
         ctx.get_help()  # prints the help if Rich is installed
         raise typer.Exit(2)
+
+
+def _help_text(function: Callable[..., Any]) -> str:
+    """Return the docstring of a command with each paragraph in one line, which Typer wraps to the terminal's width."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in (function.__doc__ or "").split("\n\n")).strip()
 
 
 def _guarded(function: Callable[P, int | None]) -> Callable[P, None]:

@@ -192,7 +192,7 @@ def completion(
 ) -> None:
     """Print the completion script for a shell.
 
-    Example: jcache completion bash > ~/.local/share/bash-completion/completions/jcache
+    Example: jcache completion fish > ~/.config/fish/completions/jcache.fish
     """
     text = script(shell)
     if words is None or not words:
