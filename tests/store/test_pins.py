@@ -155,7 +155,7 @@ def test_pins_that_cannot_be_read_or_written(plain: Root, pins: Pins, beyond: Pa
     for what in ("file", "link"):
         shutil.rmtree(plain.pins) if plain.pins.is_dir() else plain.pins.unlink()
         plain.pins.write_text("") if what == "file" else plain.pins.symlink_to(beyond)
-        with pytest.raises(LedgerUnavailable, match="What is pinned is not known"):
+        with pytest.raises(LedgerUnavailable, match="The pins are not known"):
             pins.known()
         with pytest.raises(CannotWrite, match="pins"):
             pins.add(NAMES)
