@@ -78,7 +78,10 @@ KeysArgument = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be done, and change nothing.")]
 GenerationsOption = Annotated[
-    bool, typer.Option("--generations", help="Of a store: the generations, which `push --as NAME` has stored.")
+    bool,
+    typer.Option(
+        "--generations", help="In a store: the generations, which are the archives that `push --as NAME` has stored."
+    ),
 ]
 XlaOption = Annotated[bool, typer.Option("--xla", help="Remove XLA's own sub-caches (autotune, kernels) as well.")]
 

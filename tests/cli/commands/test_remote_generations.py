@@ -91,11 +91,11 @@ def test_it_asks_on_a_terminal(url: str, answer: str, code: int) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("ls", "--generations", "--root", "."), "is about a store"),
-        (("ls", "--generations"), "is about a store"),
-        (("ls", "--generations", "--limit", "3", "--root", "file:///x"), "--limit is about entries"),
-        (("ls", "--generations", "train", "--root", "file:///x"), "--filter is about entries"),
-        (("rm", "--generations", "--filter", "used>3d", "--root", "file:///x"), "--filter is about entries"),
+        (("ls", "--generations", "--root", "."), "--generations needs a store"),
+        (("ls", "--generations"), "--generations needs a store"),
+        (("ls", "--generations", "--limit", "3", "--root", "file:///x"), "--limit selects entries"),
+        (("ls", "--generations", "train", "--root", "file:///x"), "--filter selects entries"),
+        (("rm", "--generations", "--filter", "used>3d", "--root", "file:///x"), "--filter selects entries"),
         (("rm", "--generations", "--root", "file:///x"), "needs the names"),
         (("ls", "--generations", "--root", "http://127.0.0.1:9"), "plain HTTP, which cannot list"),
     ],

@@ -22,7 +22,7 @@ from jcache.shipping.sync.generations import (
 from jcache.units import format_age, format_size, rfc3339
 from jcache.verify.signatures import read_signers
 
-_SHOWN: Final = {"none": "nobody", "bad": "nobody who counts", "damaged": "damaged", "unchecked": "not checked"}
+_SHOWN: Final = {"none": "nobody", "bad": "no allowed signer", "damaged": "damaged", "unchecked": "not checked"}
 _COLUMNS: Final = [("generation", "left"), ("size", "right"), ("age", "right"), ("signed by", "fold")]
 
 
@@ -34,9 +34,9 @@ def store_url(root: str | None, **others: object) -> str:
         others: the values of the options that are about entries, by their names.
     """
     if root is None or not is_remote(root):
-        raise InvalidValue("--generations is about a store: name one by --root, such as s3://bucket/prefix.")
+        raise InvalidValue("--generations needs a store: name one by --root, such as s3://bucket/prefix.")
     if wrong := [f"--{name}" for name, value in others.items() if value]:
-        raise InvalidValue(f"{wrong[0]} is about entries, and --generations lists archives: leave one of them out.")
+        raise InvalidValue(f"{wrong[0]} selects entries, and --generations lists archives: leave one of them out.")
     return root
 
 

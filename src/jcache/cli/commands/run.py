@@ -25,7 +25,7 @@ def run(
     require_signature: Annotated[
         bool,
         typer.Option(
-            "--require-signature", help="Use of that store only what an allowed signer has pushed with --sign."
+            "--require-signature", help="Use only entries of that store that an allowed signer has pushed with --sign."
         ),
     ] = False,
     allowed_signers: Annotated[
@@ -33,7 +33,7 @@ def run(
         typer.Option(
             "--allowed-signers",
             metavar="FILE",
-            help="The allowed signers, as of pull; by default $JCACHE_REMOTE_SIGNERS.",
+            help="The file of allowed signers, as for pull; by default $JCACHE_REMOTE_SIGNERS.",
         ),
     ] = None,
     report: Annotated[str | None, typer.Option("--report", metavar="FILE", help="Write the report as JSON.")] = None,
