@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from jcache.layout import Root
 from jcache.runs.log import LogReader, Recording
 from jcache.runs.record import Argument, record_from
-from jcache.runs.records import record_of, used_before
+from jcache.runs.records import last_runs, record_of, used_before
 from jcache.store.run_records import add_record
 
 CACHE, COMPILE = "/jax/compilation_cache/", "/jax/core/compile/"
@@ -102,6 +102,9 @@ def test_what_a_command_used_before(native: Root) -> None:
         add_record(native, f"r{number}", made.to_json(), {})
     assert used_before(native, ["a", "--token=x"]) == ("jit_step-2",)
     assert used_before(native, ["c"]) == ("jit_step-1",) and used_before(native, ["a"]) == ()
+    used = {tuple(command): keys for command, keys in last_runs(native).items()}
+    assert len(used) == 3 and used["c",] == ("jit_step-1",) and used["e",] == ("jit_step-3",)
+    assert [keys for command, keys in used.items() if command[0] == "a"] == [("jit_step-2",)]
 
 
 JSON = st.recursive(

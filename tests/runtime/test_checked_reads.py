@@ -17,6 +17,7 @@ import pytest
 from jcache.cli.run_remote import opener_of
 from jcache.layout import Kind, Root
 from jcache.remote import open_remote
+from jcache.remote.run_keys import write_run
 from jcache.runtime.checked_reads import SOCKET, CheckedReads, runs_without_recorder, serving
 from jcache.store.remote_entries import RemoteEntries
 from jcache.store.roots import open_root
@@ -312,7 +313,7 @@ def test_what_is_expected_is_fetched_ahead(native: Root, tmp_path: Path, monkeyp
         monkeypatch.setattr(tier, "get", get)
         return tier
 
-    reads = CheckedReads(native, counted, pytest.fail, lambda: [*names, names[0]])
+    reads = CheckedReads(native, counted, pytest.fail, lambda remote: [*names, names[0]])
     with closing(reads), serving(reads, tmp_path):
         assert ask(tmp_path, directory, names[0])[17:] == content(Kind.EXECUTABLES, names[0])
         until(lambda: len(asked) == 5)
@@ -321,3 +322,17 @@ def test_what_is_expected_is_fetched_ahead(native: Root, tmp_path: Path, monkeyp
         assert ask(tmp_path, directory, names[5]) == b"-" and ask(tmp_path, directory, key(9)) == b"-"
     assert (directory / f"{names[1]}-cache").read_bytes() == there
     assert sorted(asked) == sorted([*names[:1], *names[2:], key(9)])
+
+
+def test_what_another_host_used_is_fetched_ahead(native: Root, tmp_path: Path) -> None:
+    """From an empty root, the store tells what the last run of the command used, as the host told that pushed it."""
+    url, names = f"file://{tmp_path}/store", [key(number) for number in range(1, 7)]
+    remote, command = open_remote(url), ["python", "train.py"]
+    for name in names:
+        remote.put(Kind.EXECUTABLES, "0.10.2_cpu_cpu", name, content(Kind.EXECUTABLES, name))
+    write_run(remote, command, names[:5])
+    opens, directory = opener_of(url, is_default=False), native.directory(Kind.EXECUTABLES)
+    reads = CheckedReads(native, opens, pytest.fail, lambda remote: remote.used_by(command))
+    with closing(reads), serving(reads, tmp_path):
+        assert ask(tmp_path, directory, names[2])[17:] == content(Kind.EXECUTABLES, names[2])
+        until(lambda: {path.name for path in directory.glob("*-cache")} == {f"{name}-cache" for name in names[:5]})

@@ -426,7 +426,7 @@ def kept_by_run(fleet: Fleet, root: Root) -> dict[str, bytes]:
     def opens(platforms: Any, namespace: Any, warn: Any) -> RemoteTier:
         return RemoteTier(fleet.url, signers=fleet.signers, platforms=platforms, namespace=namespace, warn=warn)
 
-    with closing(CheckedReads(root, opens, expected=lambda: keys)) as reads:
+    with closing(CheckedReads(root, opens, expected=lambda remote: keys)) as reads:
         reads.set_program("", SPACES[0].split("_"))
         for a_key in keys:
             reads.get(a_key)

@@ -32,6 +32,7 @@ from jcache.runs.log import Recording, read_all
 from jcache.runs.recorder.file_names import MODULE_SUFFIX, SECRET_NAME
 from jcache.runs.records import record_of, used_before
 from jcache.runs.report import RunReport, report_of, summary
+from jcache.runs.secrets import without_secrets
 from jcache.runtime.checked_reads import CheckedReads, runs_without_recorder, serving
 from jcache.store import files
 from jcache.store.locking import mark_bounded
@@ -131,7 +132,12 @@ def recorded(
         )
         env[HAS_REMOTE] = "" if asked.opens is None else "1"
         portable = has_portable_keys(env)
-        reads = CheckedReads(store.root, asked.opens, notices.append, lambda: used_before(store.root, command))
+        reads = CheckedReads(
+            store.root,
+            asked.opens,
+            notices.append,
+            lambda remote: used_before(store.root, command) or remote.used_by(without_secrets(command)),
+        )
         outcome = _launched(reads, command, env, log_dir, notices)
         try:
             recordings = read_all(log_dir)

@@ -9,6 +9,7 @@
     v1/usage/<day>/<host>-<random>             which entries a host has used on a day, in batches
     v1/prune-lease                             who prunes now
     v1/claims/<namespace>/<key>                which executables hosts compile now, `jcache.runtime.remote_claims`
+    v1/runs/<hash>                             which executables the last run of a command used; the hash is its words'
 
     namespace = <jaxlib> "_" <platform> "_" <device>, such as 0.10.2_cuda_9.0; unknown parts are "unknown"
 
@@ -19,7 +20,9 @@ only says where to look: what an executable needs is hashed into its key.
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from jcache.errors import InvalidValue
@@ -33,6 +36,7 @@ GENERATIONS: Final = f"{VERSION}/generations/"
 USAGE: Final = f"{VERSION}/usage/"
 LEASE: Final = f"{VERSION}/prune-lease"
 CLAIMS: Final = f"{VERSION}/claims/"
+RUNS: Final = f"{VERSION}/runs/"
 MANIFEST_SUFFIX: Final = ".json"
 SIGNATURE_SUFFIX: Final = ".sig"
 _ARCHIVE_SUFFIX: Final = ".jcache"
@@ -100,6 +104,11 @@ def claim_name(namespace: str, key: str) -> str:
     """Return the name of the object that says that an executable is being compiled; raise as `entry_name`."""
     name = entry_name(Kind.EXECUTABLES, namespace, key).removesuffix(ENTRY_SUFFIX)
     return CLAIMS + name.removeprefix(directory_of(Kind.EXECUTABLES))
+
+
+def run_name(command: Sequence[str]) -> str:
+    """Return the name of the object that says what the last run of a command used: SHA-256 of its words, NUL-joined."""
+    return RUNS + hashlib.sha256("\0".join(command).encode(errors="surrogateescape")).hexdigest()
 
 
 def digest_name(name: str) -> str:

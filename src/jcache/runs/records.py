@@ -43,9 +43,23 @@ def used_before(root: Root, command: Sequence[str]) -> tuple[str, ...]:
         for data in reversed(read_records(root, latest=latest)):
             record = record_from(data)
             if record is not None and tuple(record.command) == wanted:
-                programs = (program for process in record.processes for program in process.programs)
-                return tuple(dict.fromkeys(program.key for program in programs if program.key))
+                return _keys_of(record)
     return ()
+
+
+def last_runs(root: Root) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return, for each command of the latest recorded runs, the keys that its last run used, in their order."""
+    found = dict[tuple[str, ...], tuple[str, ...]]()
+    for data in read_records(root, latest=_RUNS):
+        record = record_from(data)
+        if record is not None and (keys := _keys_of(record)):
+            found[tuple(record.command)] = keys
+    return found
+
+
+def _keys_of(record: RunRecord) -> tuple[str, ...]:
+    programs = (program for process in record.processes for program in process.programs)
+    return tuple(dict.fromkeys(program.key for program in programs if program.key))
 
 
 def _process(recording: Recording) -> ProcessRecord:

@@ -34,8 +34,8 @@ from jcache.units import format_seconds, rfc3339
 
 SCHEMA_VERSION: Final = 1
 NO_PROGRAM_SEEN: Final = (
-    "no use of JAX was recorded: the program did not import JAX, or its Python ran with -E, -I, -S or a PYTHONPATH of "
-    "its own; keep jcache's part with PYTHONPATH=DIR:$PYTHONPATH"
+    "no use of JAX was recorded: the program did not import JAX, or its Python ran with -E, -I, -S or another "
+    "PYTHONPATH; a child Python with these has no cache: write PYTHONPATH=DIR:$PYTHONPATH to keep jcache's part"
 )
 
 

@@ -60,8 +60,8 @@ class CheckedReads:
         open_remote: opens the store behind the root, given what returns the platforms and the namespace of the program
             that a thread serves, and what receives a warning; None for no store.
         warn: receives a sentence if that store fails.
-        expected: returns the keys that the program will ask for, most likely: as soon as it asks for one, those that
-            the root lacks are fetched from the store.
+        expected: returns the keys that the program will ask for, most likely, given the store: as soon as it asks for
+            one, those that the root lacks are fetched from the store.
 
     Attributes:
         root: the root.
@@ -73,7 +73,7 @@ class CheckedReads:
         root: Root,
         open_remote: OpenRemote | None = None,
         warn: Callable[[str], object] = lambda text: None,
-        expected: Callable[[], Sequence[str]] = tuple,
+        expected: Callable[[RemoteEntries], Sequence[str]] = lambda remote: (),
     ) -> None:
         self._remote = None if open_remote is None else open_remote(self._platforms, self._namespace, warn)
         self.root = root
@@ -120,7 +120,7 @@ class CheckedReads:
             with suppress(Exception):
                 self._fetch(key)
 
-        keys = (storable(key) for key in self._expected())
+        keys = (storable(key) for key in (self._expected(self._remote) if self._remote is not None else ()))
         return Prefetch(
             fetch,
             [key for key in keys if key != first and not os.path.lexists(os.path.join(directory, key + ENTRY_SUFFIX))],

@@ -12,7 +12,7 @@ Only programs that are given a store import this module.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from jcache import clock
@@ -25,6 +25,7 @@ from jcache.jax_internals.maker import maker
 from jcache.jax_internals.rank_agreement import is_shared
 from jcache.layout import Kind, is_key
 from jcache.remote import FoundEntry, Timeouts, namespace_of, open_remote
+from jcache.remote.run_keys import read_run
 from jcache.remote.transport import Pace
 from jcache.remote.usage import RemoteId
 from jcache.runtime.circuit_breaker import CircuitBreaker
@@ -119,6 +120,12 @@ class RemoteTier:
             self._used.add((kind, namespace, key))
         self._tell()
         return entry
+
+    def used_by(self, command: Sequence[str]) -> tuple[str, ...]:
+        """Return the keys of the executables that the last run of a command used, as far as the store knows."""
+        if self._is_off or not self._breaker.allows():
+            return ()
+        return self._answer(lambda _: read_run(self._remote, command)) or ()
 
     def _find(self, kind: Kind, namespace: str, key: str) -> FoundEntry | None:
         """Return an entry; None if there is none in time, or none that an allowed signer has pushed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from jcache.layout import Kind
@@ -15,6 +16,9 @@ class RemoteEntries(Protocol):
 
     def get(self, kind: Kind, key: str) -> tuple[bytes, float | None] | None:
         """Return the checked bytes of an entry, and its build time if that is known; None if there is none."""
+
+    def used_by(self, command: Sequence[str]) -> Sequence[str]:
+        """Return the keys of the executables that the last run of a command used, as far as the store knows."""
 
     def offer(self, kind: Kind, key: str, data: bytes, seconds: float | None) -> None:
         """Store a new entry in the background, if this program stores entries there."""

@@ -19,7 +19,8 @@ from jcache.layout import Kind
 from jcache.remote.address import parse_address
 from jcache.remote.client import Remote, open_remote
 from jcache.remote.lease import holding
-from jcache.remote.names import CLAIMS, claim_name
+from jcache.remote.names import CLAIMS, claim_name, run_name
+from jcache.remote.run_keys import read_run, write_run
 from jcache.remote.transport import Fetched, Head, Listed, Pace
 from jcache.remote.usage import batch_names, record_uses
 from jcache.store.eviction import plan
@@ -172,6 +173,17 @@ def test_batches_are_merged(tmp_path: Path) -> None:
     before = planned_entries(remote)
     execute_prune(remote, plan_prune(remote, Policy(max_entries=100), tuple(Kind), grace_ns=0))
     assert len(batch_names(remote)) == 1 and planned_entries(remote) == before
+
+
+def test_what_commands_used_goes_when_nobody_pushes_it(tmp_path: Path) -> None:
+    """What a command used goes if it was not pushed for three months, and stays otherwise."""
+    remote = filled(tmp_path)
+    for command in ("old", "new"):
+        write_run(remote, [command], [key(1)])
+    months_ago_s = time.time() - 91 * 24 * 3600
+    os.utime(tmp_path / "store" / run_name(["old"]), (months_ago_s, months_ago_s))
+    execute_prune(remote, plan_prune(remote, Policy(max_entries=100), tuple(Kind), grace_ns=0))
+    assert read_run(remote, ["old"]) == () and read_run(remote, ["new"]) == (key(1),)
 
 
 def test_old_claims_go(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_json_has_what_is_warned_of(jcache: Jcache, root: Path, own: list[object
     """With --json, stderr is only the report, which includes the notices; stdout is the program's."""
     done = jcache("run", "--json", "--root", root, "--", *own)
     (notice,) = json.loads(done.err)["notices"]
-    assert "of its own" in notice and done.out == "1.6829419136047363\n"
+    assert "has set its own cache directory" in notice and done.out == "1.6829419136047363\n"
     warm = jcache("warm", "--json", "--root", root, "--", *own)
     assert warm.code == 1 and json.loads(warm.err)["run"]["notices"]
 

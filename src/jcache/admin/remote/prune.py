@@ -16,7 +16,7 @@ from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.remote.client import Remote
 from jcache.remote.lease import holding
-from jcache.remote.names import CLAIMS
+from jcache.remote.names import CLAIMS, RUNS
 from jcache.remote.usage import batch_names, read_batch, write_batch
 from jcache.store.entries import batches
 from jcache.store.eviction import plan
@@ -26,6 +26,7 @@ from jcache.store.policy import Plan, Policy, Reason
 
 GRACE_NS: Final = 3600 * 1_000_000_000
 _CLAIM_NS: Final = 24 * 3600 * 1_000_000_000
+_RUN_NS: Final = 90 * 24 * 3600 * 1_000_000_000
 _AT_ONCE: Final = 1000
 _MERGED_FROM: Final = 16  # batches of uses
 
@@ -115,7 +116,7 @@ def execute_prune(
             progress(done, len(rows))
         if planned.batches >= _MERGED_FROM:
             _merge_uses(remote)
-        _remove_old_claims(remote)
+        _remove_old_advice(remote)
 
 
 def _merge_uses(remote: Remote) -> None:
@@ -130,9 +131,13 @@ def _merge_uses(remote: Remote) -> None:
     remote.transport.delete(names)
 
 
-def _remove_old_claims(remote: Remote) -> None:
-    """Remove claims of hosts that have died, and what was not stored: a host that compiles renews its claim."""
-    before_ns = clock.now_ns() - _CLAIM_NS
-    old = [one.name for some in remote.transport.objects(CLAIMS) for one in some if one.written_ns < before_ns]
-    if old:
-        remote.transport.delete(old)
+def _remove_old_advice(remote: Remote) -> None:
+    """Remove claims of hosts that have died, and what commands used that nobody has pushed for long.
+
+    A host that compiles renews its claim, and a push what its commands used.
+    """
+    for prefix, age_ns in ((CLAIMS, _CLAIM_NS), (RUNS, _RUN_NS)):
+        before_ns = clock.now_ns() - age_ns
+        old = [one.name for some in remote.transport.objects(prefix) for one in some if one.written_ns < before_ns]
+        if old:
+            remote.transport.delete(old)

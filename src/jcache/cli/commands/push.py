@@ -26,6 +26,7 @@ from jcache.remote.client import Remote, open_remote
 from jcache.shipping.exporter.selection import ExportRequest
 from jcache.shipping.sync.generations import push_generation
 from jcache.shipping.sync.push import STORED, PushPlan, PushResult, execute_push, plan_push
+from jcache.shipping.sync.runs import push_runs
 from jcache.store.store import Store
 from jcache.text import command as hint
 from jcache.units import format_size
@@ -88,6 +89,7 @@ def push_entries(
     result = PushResult()
     with Bar("pushing") as bar, telling_progress("pushed", lambda: result.count(*STORED), "push"):
         execute_push(plan, remote, result, sign=sign, progress=bar.show)
+        push_runs(store.root, remote)
     return plan, result
 
 
