@@ -22,6 +22,7 @@ pytest.register_assert_rewrite("tests.helpers")
 
 from tests.helpers.command_line import Jcache, Result, call, run_jax  # noqa: E402  after the line above, to tell why
 from tests.helpers.entries import copied, tree  # noqa: E402
+from tests.helpers.file_systems import keeps_access_times  # noqa: E402
 from tests.helpers.remote_stores import remote, s3  # noqa: E402, F401  fixtures
 
 TESTS = Path(__file__).parent
@@ -37,7 +38,7 @@ TOUCHING = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link",
 
 # A run tries the examples and seeds of the last one, so that it fails for what was changed; `--search` tries new ones.
 _CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-settings.register_profile("jcache", deadline=None, suppress_health_check=_CHECKS, derandomize=True)
+settings.register_profile("jcache", deadline=None, suppress_health_check=_CHECKS, derandomize=True, max_examples=50)
 settings.register_profile("search", deadline=None, suppress_health_check=_CHECKS)
 settings.load_profile("jcache")
 
@@ -75,7 +76,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that starts JAX, and a proof, is in the long tier, but for those that are marked `smoke`.
 
-    Whatever takes longer than a second is marked `full` and in the long tier, too.
+    Whatever takes longer than a second, all its cases together, may be marked `full`: then it is in the long tier, too.
     """
     for item in items:
         if item.path.is_relative_to(TESTS / "contract"):
@@ -156,6 +157,13 @@ def native(tmp_path: Path) -> Root:
 def plain(tmp_path: Path) -> Root:
     """A JAX directory, still empty."""
     return create_root(tmp_path / "plain", plain=True)
+
+
+@pytest.fixture
+def access_times_kept(tmp_path: Path) -> None:
+    """Skip the test where access times tell no last uses."""
+    if not keeps_access_times(tmp_path):
+        pytest.skip("the file system keeps no access times, or does not say so")
 
 
 @pytest.fixture

@@ -291,6 +291,7 @@ def test_what_cannot_be_removed_is_in_the_value(root: Root, monkeypatch: pytest.
     assert_sound(root)
 
 
+@pytest.mark.usefixtures("access_times_kept")
 def test_what_was_gone_on_without_is_told(root: Root, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A directory of entries that is a link is not followed: a notice in the value says so, and nothing is printed."""
     shutil.move(root.directory(Kind.TRACES), tmp_path / "elsewhere")

@@ -78,6 +78,7 @@ def test_every_jax_s_directory(plain: Root, layout: Callable[[Path], None]) -> N
     assert census(plain).total_bytes == bytes_of(plain.path)
 
 
+@pytest.mark.usefixtures("access_times_kept")
 def test_all_of_them_mixed(plain: Root) -> None:
     """Each number is exact, even with mixed layouts, codecs, sidecars and foreign files."""
     for layout in LAYOUTS:

@@ -158,6 +158,7 @@ def links_of(store: Store) -> Links:
     return read_lineage(store).links
 
 
+@pytest.mark.full
 @LAYOUTS
 @settings(max_examples=25)
 @given(
@@ -216,6 +217,7 @@ def beginnings(keys: list[str], chance: random.Random) -> list[str]:
     return texts
 
 
+@pytest.mark.full
 @LAYOUTS
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), number=st.integers(1, 2))
@@ -260,6 +262,7 @@ def stands_for(store: Store, text: str, a_key: str) -> bool:
     return False
 
 
+@pytest.mark.full
 @LAYOUTS
 @settings(max_examples=25)
 @given(

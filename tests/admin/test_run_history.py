@@ -78,6 +78,7 @@ PART = st.fixed_dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.full
 @given(st.lists(PART, max_size=4), st.lists(PART | JSON, max_size=4), st.lists(PART | JSON, max_size=4))
 def test_parts_of_reports_are_input(
     tmp_path_factory: pytest.TempPathFactory, programs: list[Any], traces: list[Any], graphs: list[Any]

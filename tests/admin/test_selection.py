@@ -38,6 +38,7 @@ def keys(entries: Iterable[Entry]) -> list[tuple[Kind, str]]:
     return [(entry.kind, entry.key) for entry in entries]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("direction", ["", ":asc", ":desc"])
 def test_a_limit_is_the_beginning_of_the_whole(store: Store, chance: random.Random, field: str, direction: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from jcache import __version__
 from jcache.cli.app import _PANELS, COMMANDS
 from tests.helpers.command_line import Jcache, clean_environment
-from tests.helpers.terminals import WIDTHS, Terminal
+from tests.helpers.terminals import WIDTHS, Terminal, open_terminal
 
 STORE = Path(__file__).parent.as_uri()  # a directory without a store in it
 RUNS = {
@@ -78,11 +78,10 @@ def test_version_and_module(jcache: Jcache) -> None:
 
 def test_no_colour_where_none_is_wanted(jax_cache: Path) -> None:
     """On a terminal NO_COLOR is obeyed; without it there is colour."""
-    import pty
 
     shown = {}
     for name, more in {"plain": {"NO_COLOR": "1"}, "coloured": {}}.items():
-        primary, secondary = pty.openpty()
+        primary, secondary = open_terminal()
         env = clean_environment({"TERM": "xterm-256color", **more})
         process = subprocess.Popen(
             [sys.executable, "-m", "jcache", "info", "--root", str(jax_cache)], stdout=secondary, env=env
@@ -128,6 +127,7 @@ def test_help_texts_fill_their_lines(command: str) -> None:
     assert sum(line.startswith("Example: ") for line in text) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize("command", [[], ["ls"], ["rm"]])
 def test_help_fits_the_terminal(columns: int, command: list[str]) -> None:

@@ -78,6 +78,7 @@ def outside(tmp_path: Path) -> Iterator[Path]:
     assert snapshot(path) == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind",
     [
@@ -128,6 +129,7 @@ def test_an_entry_of_nonsense_is_an_entry(jcache: Jcache, cache: Path, size: int
     assert not path.exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["n" * 180, "n" * 184, "jit with spaces", "jit_größe", "jit_[bold]x"])
 def test_unusual_names_are_names(jcache: Jcache, cache: Path, name: str) -> None:
     """Long names, blanks, other alphabets and markup are listed, shown and removed like any other."""

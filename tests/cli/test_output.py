@@ -23,6 +23,7 @@ def shell(command: str, **env: str) -> Result:
     return result
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", ["info", "ls", "ls -q", "du", "env", "stats", "completion bash", "--version"])
 @pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 def test_closed_streams(jax_cache: Path, command: str, streams: str) -> None:

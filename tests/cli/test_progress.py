@@ -1,7 +1,6 @@
 """The progress bars: which items they count, and which of two on one terminal is drawn."""
 
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 
 from jcache.cli import progress
 from tests.helpers.command_line import clean_environment
+from tests.helpers.terminals import open_terminal
 from tests.helpers.waiting import LIMIT_S
 
 
@@ -46,7 +46,7 @@ with progress.Bar(sys.argv[1]) as bar:
 
 def test_one_bar_on_a_terminal() -> None:
     """If two processes share a terminal, the first one draws its bar, and the other one after that."""
-    primary, secondary = pty.openpty()
+    primary, secondary = open_terminal()
     env = clean_environment({"TERM": "xterm", "NO_COLOR": "1"})
     both = []
     for name in ("first", "second"):

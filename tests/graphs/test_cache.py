@@ -317,6 +317,7 @@ def blob(n: int, size: int = 10_000) -> bytes:
     return bytes([n]) * size
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["locked", "gone", "damaged", "a directory"])
 def test_the_ledger_fails(native: Root, cache: GraphCache, how: str) -> None:
     """Graphs are served and stored without it."""
@@ -377,6 +378,7 @@ def test_a_changed_bit(native: Root, cache: GraphCache, position: int) -> None:
     assert same(cache.get_or_build(ramp, 3), ramp(3)) and cache.stats().hits == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", ["empty", "directory", "link", "another graph", "another version"])
 def test_something_else_has_its_name(native: Root, cache: GraphCache, tmp_path: Path, what: str) -> None:
     """What is no graph of the key is set aside, not followed and not served."""

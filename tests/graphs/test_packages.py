@@ -130,6 +130,7 @@ def example(name: str) -> Any:
     return EXAMPLES[name][1]()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_damaged_value_is_built_again(native: Root, name: str) -> None:
     """An entry of which one bit was changed is set aside, and the value is built and stored again."""
@@ -146,6 +147,7 @@ def test_a_damaged_value_is_built_again(native: Root, name: str) -> None:
     assert cache.stats().hits == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_change_to_a_value_changes_no_other(cache: GraphCache, name: str) -> None:
     """Each hit has memory of its own, and one value that is mentioned twice is one object in a hit."""
@@ -237,6 +239,7 @@ class Unfit:
         return made
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in vars(Unfit) if name[0] != "_"])
 def test_what_would_not_come_back_is_not_stored(cache: GraphCache, name: str) -> None:
     """A value that would not come back as it is costs one warning, which names a codec, and is built each time."""

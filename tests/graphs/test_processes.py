@@ -179,6 +179,7 @@ def outer(cache):
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("text", [NESTED, IN_A_THREAD], ids=["in the same thread", "in another thread"])
 def test_a_graph_built_of_one_that_was_loaded(native: Root, at: Path, text: str) -> None:
     """When the inner one's code changes, both are built anew, though only the inner one's code ran in its build."""

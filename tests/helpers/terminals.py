@@ -10,17 +10,27 @@ import sys
 import termios
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.command_line import clean_environment
 from tests.helpers.waiting import LIMIT_S
 
 WIDTHS = [60, 80, 120, 200]
 
 
+def open_terminal() -> tuple[int, int]:
+    """Return the descriptors of a new terminal; skip the test where the system gives none, as in a bare chroot."""
+    try:
+        return pty.openpty()
+    except OSError as error:
+        pytest.skip(f"there is no terminal here: {error}")
+
+
 class Terminal:
     """A command that runs on a terminal without colour, whose screen is read."""
 
     def __init__(self, *arguments: str | Path, columns: int = 80) -> None:
-        self._primary, secondary = pty.openpty()
+        self._primary, secondary = open_terminal()
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         environment = clean_environment({"TERM": "xterm", "NO_COLOR": "1", "LANG": "C.UTF-8"})
         del environment["COLUMNS"]

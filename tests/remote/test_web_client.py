@@ -40,6 +40,7 @@ FAULTS: list[tuple[str, Callable[[socket], None], type[JcacheError], str]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("answer", "kind", "reason"), [each[1:] for each in FAULTS], ids=[each[0] for each in FAULTS])
 def test_failing_servers(answer: Callable[[socket], None], kind: type[JcacheError], reason: str) -> None:
     """Whatever a server does, each request ends within its time in an error of jcache."""

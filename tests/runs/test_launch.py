@@ -13,6 +13,7 @@ import pytest
 
 from jcache.errors import InvalidValue
 from jcache.runs.launch import CannotStart, CommandNotFound, ProgramExit, launch
+from tests.helpers.terminals import open_terminal
 from tests.helpers.waiting import LIMIT_S
 
 LAUNCHER = """
@@ -184,6 +185,8 @@ def read_until(terminal: int, text: str, seen: str = "") -> str:
 
 def on_terminal(command: list[str]) -> tuple[int, int]:
     """Start a command as a terminal's own session does, whatever signals the tests ignore."""
+    for descriptor in open_terminal():
+        os.close(descriptor)
     pid, terminal = pty.fork()
     if pid == 0:
         try:

@@ -100,6 +100,7 @@ show([name for name in ("jax", "jaxlib", "numpy") if name in sys.modules])
     assert said(program) == [[]]
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 def test_a_root_that_is_moved_or_copied_still_hits(tmp_path: Path) -> None:
     """Keys do not depend on the directory or its spelling, for any version of JAX."""

@@ -24,6 +24,7 @@ from jcache.store.policy import Policy, Reason
 from jcache.store.store import Store
 from tests.helpers.command_line import Jcache, entry_files, run_jax
 from tests.helpers.entries import DAY, NOW, SECOND, add, executable, key, xla_program
+from tests.helpers.file_systems import keeps_access_times
 
 KIND = Kind.EXECUTABLES
 HOUR = 3600 * SECOND
@@ -49,18 +50,7 @@ def mounted(place: Path, *options: str) -> Iterator[None]:
         subprocess.run(["umount", place], check=True)
 
 
-def kept_here(directory: Path) -> bool:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        return access_times(descriptor).within_ns is not None
-    finally:
-        os.close(descriptor)
-
-
-@pytest.fixture(autouse=True)
-def keeps(tmp_path: Path) -> None:
-    if not kept_here(tmp_path):
-        pytest.skip("the file system keeps no access times")
+pytestmark = pytest.mark.usefixtures("access_times_kept")
 
 
 def entry_of(root: Root, number: int) -> Entry:
@@ -203,7 +193,7 @@ def test_a_mount_of_another_kind_tells_nothing(tmp_path: Path) -> None:
     )
     assert times.used_ns(os.stat(tmp_path)) == UNKNOWN
     with mounted(tmp_path / "mounted", "ro"):
-        assert not kept_here(tmp_path / "mounted")
+        assert not keeps_access_times(tmp_path / "mounted")
 
 
 @pytest.mark.parametrize(
@@ -365,6 +355,7 @@ def give_away(root: Root) -> None:
         os.chown(path, NOBODY, NOBODY)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", [["verify"], ["export"], ["show"], ["du", "--by", "device"]], ids=" ".join)
 @pytest.mark.parametrize("many", [False, True], ids=["alone", "in processes"])
 def test_where_reading_moves_them_the_root_says_so(others: Root, command: list[str], *, many: bool) -> None:

@@ -85,6 +85,7 @@ ACTIONS: dict[str, Callable[[Store], Sequence[object]]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("action", ACTIONS)
 def test_an_entry_takes_little_memory(plain: Root, action: str) -> None:
     """What commands hold of a root is less than its names alone would take as texts."""

@@ -14,6 +14,7 @@ from tests.store.test_access_times import OLD_NS, entry_of, others as others
 MOVED = unmoved_reads.Moved(time.time_ns(), 0)
 
 
+@pytest.mark.usefixtures("access_times_kept")
 def test_what_was_moved_twice_was_used_before(others: Root) -> None:
     """A second look, days after the first one, does not take that for a use."""
     path = others.path / f"{key(0)}-cache"
@@ -24,6 +25,7 @@ def test_what_was_moved_twice_was_used_before(others: Root) -> None:
         assert entry_of(others, 0).recency_ns == OLD_NS + DAY
 
 
+@pytest.mark.usefixtures("access_times_kept")
 def test_many_marks_become_one(others: Root) -> None:
     """Many records become one, for all access times until then; an existing record is not written again."""
     path = others.path / f"{key(0)}-cache"

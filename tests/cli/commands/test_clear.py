@@ -1,7 +1,6 @@
 """`jcache clear`."""
 
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.command_line import Jcache, clean_environment, keys
+from tests.helpers.terminals import open_terminal
 from tests.helpers.waiting import LIMIT_S
 
 
@@ -23,7 +23,7 @@ def test_clear_needs_yes_where_nobody_can_be_asked(jcache: Jcache, cache: Path) 
 @pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 1, True), ("\n", 1, True), ("y\n", 0, False)])
 def test_clear_asks_on_a_terminal(cache: Path, answer: str, code: int, left: bool) -> None:
     """On a terminal, clear asks, and any answer but yes means no."""
-    primary, secondary = pty.openpty()
+    primary, secondary = open_terminal()
     command = [sys.executable, "-m", "jcache", "clear", "--root", str(cache)]
     process = subprocess.Popen(command, stdin=secondary, stdout=secondary, stderr=secondary, env=clean_environment())
     os.close(secondary)

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import pty
 import select
 import shutil
 import struct
@@ -20,6 +19,7 @@ from jcache.admin.filters import parse_filter, parse_sort
 from jcache.cli.app import COMMANDS
 from jcache.cli.commands.completion import SHELLS, answer, script
 from jcache.layout import Kind
+from tests.helpers.terminals import open_terminal
 from tests.helpers.waiting import LIMIT_S
 
 JCACHE = Path(sys.executable).with_name("jcache")
@@ -286,7 +286,7 @@ class Terminal:
     """An interactive shell in a terminal."""
 
     def __init__(self, settings: str, home: Path) -> None:
-        self._fd, inner = pty.openpty()
+        self._fd, inner = open_terminal()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 1000, 0, 0))
         self.shell = settings.split()[0]
         command = [sys.executable, "-c", TAKE_TERMINAL, *PROGRAMS[self.shell]]
@@ -347,6 +347,7 @@ def terminal(request: pytest.FixtureRequest, home: Path) -> Iterator[Terminal]:
 
 @pytest.mark.shells
 class TestInTerminals:
+    @pytest.mark.full
     @pytest.mark.parametrize(
         ("line", "completed"),
         [
@@ -392,6 +393,7 @@ class TestInTerminals:
         if terminal.shell == "bash":  # zsh drops a quote that stands within a word
             assert terminal.words("jcache ls --filter='si", close=">1'")[0][-1] == "--filter=size>1"
 
+    @pytest.mark.full
     def test_no_space_behind_a_field(self, terminal: Terminal) -> None:
         """A field is completed without a space behind it, and a key with one."""
         assert terminal.words("jcache ls --filter si", close="=1")[0][-1] == "size=1"
@@ -405,6 +407,7 @@ class TestInTerminals:
 
 @pytest.mark.shells
 class TestInFish:
+    @pytest.mark.full
     @pytest.mark.parametrize(
         ("line", "completed"),
         [

@@ -12,6 +12,7 @@ from tests.helpers.jax_programs import run
 from tests.helpers.terminals import WIDTHS, Terminal
 
 
+@pytest.mark.usefixtures("access_times_kept")
 def test_a_limit_is_stored_with_the_cache(jcache: Jcache, cache: Path) -> None:
     """`config set` stores it once; then `prune` without options keeps to it, and says where it comes from."""
     sizes = sorted(entry_files(cache).values())

@@ -33,6 +33,7 @@ def test_du_sorts_and_limits(jcache: Jcache, jax_cache: Path) -> None:
     assert jcache("du", "--root", jax_cache, "--sort", "colour").code == 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_du_on_a_terminal(jax_cache: Path, columns: int) -> None:
     """Lines fit, and numbers are whole at any width; a dash says that no recorded run used a group."""

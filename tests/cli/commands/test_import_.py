@@ -2,7 +2,6 @@
 
 import io
 import os
-import pty
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from tests.helpers.command_line import PROGRAM, Jcache, Result, call, clean_envi
 from tests.helpers.entries import add, key, tree, xla_program
 from tests.helpers.imports import check_clean, content, facts, import_bytes, packed, populated, tar_of
 from tests.helpers.signatures import allowed as allowed_signers, needs_openssh, new_key, public
+from tests.helpers.terminals import open_terminal
 from tests.helpers.waiting import LIMIT_S
 from tests.jax_internals.test_cache_hook import PATH_IN_KEYS
 
@@ -172,6 +172,7 @@ def test_what_is_replaced_can_be_had_back(jcache: Jcache, archive: Path, target:
     check_clean(jcache, target)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("plain", [False, True])
 def test_listed_alike(jcache: Jcache, tmp_path: Path, target: Path, plain: bool, bounded: bool) -> None:
@@ -278,7 +279,7 @@ def test_a_tar_at_the_path_that_it_is_keyed_for(jcache: Jcache, tmp_path: Path) 
 
 def test_terminal(archive: Path) -> None:
     """An archive is not typed in."""
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     done = subprocess.run(
         [*JCACHE, "import", "-"], stdin=theirs, env=clean_environment(), capture_output=True, text=True, check=False
     )

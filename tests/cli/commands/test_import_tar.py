@@ -29,6 +29,7 @@ def test_plain_tar(jcache: Jcache, cache: Path, tmp_path: Path) -> None:
     assert entry_files(target / "executables") == entry_files(cache)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "files",
     [{}, {"a/b": b"hello", "c": b""}, {"a/manifest.json": b'{"directory":"/"}'}, {f"{key(1)}-atime": bytes(8)}],

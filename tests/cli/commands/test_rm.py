@@ -66,6 +66,7 @@ def test_off_a_terminal_it_needs_yes(jcache: Jcache, native: Root, keys: list[st
     assert tree(native.path) == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("\n", 1), ("y\n", 0)])
 def test_it_lists_and_asks_on_a_terminal(native: Root, keys: list[str], columns: int, answer: str, code: int) -> None:
@@ -104,6 +105,7 @@ def test_pinned_entries_stay_and_are_named(jcache: Jcache, native: Root, keys: l
     assert left(native) == set(keys)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [

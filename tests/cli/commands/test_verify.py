@@ -57,6 +57,7 @@ def test_quick(jcache: Jcache, root: Path) -> None:
     assert sorted(one["damage"] for one in found) == ["changed", "codec"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("part", "runs"), [("1/7", 6), ("25%", 4), ("300", 12), ("10GiB", 1)])
 def test_parts_cover_everything(jcache: Jcache, root: Path, part: str, runs: int) -> None:
     """Repeated runs with a subset check every entry, and each says how many it did not check."""

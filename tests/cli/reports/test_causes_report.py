@@ -57,6 +57,7 @@ def test_without_records(jcache: Jcache, tmp_path: Path) -> None:
     assert refused.code == 2 and "stats --by cause prints a table or --json" in refused.err
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", WIDTHS)
 def test_widths(path: Path, width: int) -> None:
     """No line is wider than the terminal, but for a command."""

@@ -31,6 +31,7 @@ def test_columns_and_fields_of_content_on_request(jcache: Jcache) -> None:
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize("verbose", [False, True])
 def test_ls_at_every_width(jcache: Jcache, tmp_path: Path, columns: int, verbose: bool) -> None:

@@ -45,6 +45,7 @@ def test_groups(jcache: Jcache, recorded: Path, by: str) -> None:
     assert f"\n{'started' if by == 'run' else by}" in "\n" + jcache("stats", "--by", by, "--root", recorded).out
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize("by", ["run", "day", "function"])
 def test_stats_on_a_terminal(recorded: Path, columns: int, by: str) -> None:

@@ -1,5 +1,6 @@
 """Instances in graphs: enumerations, namedtuples, dataclasses, and classes that are registered."""
 
+import enum
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -22,9 +23,10 @@ from tests.helpers.graph_classes import Bits, Color, Derived, Guessing, Level, M
     ],
     ids=lambda member: f"{type(member).__name__}.{member.name}",
 )  # fmt: skip
-def test_members_are_the_same_objects(member: object) -> None:
+def test_members_are_the_same_objects(member: enum.Enum) -> None:
     """A member of an enumeration, an alias and a combination of flags are loaded as the same objects."""
-    assert again([member])[0] is member
+    is_one = type(member)(member.value) is member  # before Python 3.11.4, some combinations are made anew each time
+    assert again([member])[0] is member if is_one else again([member])[0] == member
     assert again({(1, member): member}) == {(1, member): member}
 
 

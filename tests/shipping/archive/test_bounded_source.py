@@ -54,6 +54,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("bomb", "mebibytes"),
     [

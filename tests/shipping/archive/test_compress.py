@@ -10,9 +10,11 @@ from jcache.shipping.archive.compress import (
     FrameWriter,
     StoringFrameWriter,
 )
+from tests.helpers.zstd_program import needs_zstd
 from tests.shipping.archive.test_decompress import SIZES, STORED, contents, packed, unpacked
 
 
+@needs_zstd
 @pytest.mark.parametrize("size", SIZES)
 def test_large_pieces_that_are_passed_on_have_frames_of_their_own(size: int) -> None:
     """Between small ones, at the edges of blocks and frames too, however they are cut into mebibytes."""
@@ -33,6 +35,7 @@ def test_large_pieces_that_are_passed_on_have_frames_of_their_own(size: int) -> 
         assert whole[0] == whole[1], what
 
 
+@needs_zstd
 @pytest.mark.parametrize("kind", [StoringFrameWriter, CompressingFrameWriter, None])
 @pytest.mark.parametrize("size", SIZES)
 def test_what_is_packed_is_unpacked_by_us_and_by_zstd(size: int, kind: type[FrameWriter] | None) -> None:

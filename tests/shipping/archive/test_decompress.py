@@ -74,6 +74,7 @@ def test_what_is_read_is_not_written_over() -> None:
     assert b"".join(held) == content
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", SIZES)
 def test_frames_of_the_library_are_unpacked(size: int) -> None:
     """Frames of the library are read even if they begin like stored ones."""

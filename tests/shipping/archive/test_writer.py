@@ -16,6 +16,7 @@ from tests.helpers.archives import (
     item,
     sample,
 )
+from tests.helpers.zstd_program import needs_zstd
 from tests.shipping.archive.test_reader import MIB
 
 
@@ -39,6 +40,7 @@ def test_the_same_entries_give_the_same_bytes(solid: bool) -> None:
     assert writer.written == len(stream.getvalue())
 
 
+@needs_zstd
 @pytest.mark.parametrize("solid", [False, True])
 def test_zstd_and_tar_list_and_unpack_an_archive(tmp_path: Path, solid: bool) -> None:
     """`zstd -d | tar t` shows the members, the manifest first, and `tar x` gives the stored bytes."""
@@ -87,6 +89,7 @@ def test_entries_that_vanished_are_absent_and_omitted() -> None:
     assert contents_of(stream.getvalue()) == (made.manifest, {}, frozenset(gone))
 
 
+@needs_zstd
 @pytest.mark.parametrize("buffer", [1 << 10, 32 << 10, 1 << 20])
 def test_what_we_write_is_never_taken_for_a_bomb(monkeypatch: pytest.MonkeyPatch, buffer: int) -> None:
     """Entries of nothing but zeros come through, since the writer fills up where so much in so little looks wrong,

@@ -192,8 +192,8 @@ def flag_of(class_name: str, value: int) -> Any:  # noqa: ANN401
     """
     cls = _found(class_name, enum.Flag)
     try:
-        if is_flag(cls):
-            return cls(value)
+        if is_flag(cls) and (found := cls(value))._value_ == value:  # before Python 3.11.4, it may be another one
+            return found
     except ValueError:
         pass
     raise Unresolved(f"`{class_name}` has no combination of flags {value}.")
