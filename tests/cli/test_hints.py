@@ -114,7 +114,6 @@ def test_a_root_that_a_variable_names_is_made_as_that_says(jcache: Jcache, tmp_p
     )
 
 
-@pytest.mark.full
 def test_commands_in_messages_are_made_in_one_place() -> None:
     """No message builds a command by hand: `jcache.text.command` names the root and quotes it."""
     names = "|".join(COMMANDS.keys() - ROOTLESS)

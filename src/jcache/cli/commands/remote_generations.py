@@ -19,6 +19,7 @@ from jcache.shipping.sync.generations import (
     signature_of,
     stored_generations,
 )
+from jcache.text import command, masked
 from jcache.units import format_age, format_size, rfc3339
 from jcache.verify.signatures import read_signers
 
@@ -86,7 +87,8 @@ def rm(url: str, names: Sequence[str], *, yes: bool, dry_run: bool, json: bool, 
         InvalidValue: no name is given, or there is no terminal on which to ask.
     """
     if not names:
-        raise InvalidValue("rm --generations needs the names of generations, as `jcache ls --generations` lists them.")
+        lists = command("ls --generations", masked(url))
+        raise InvalidValue(f"rm --generations needs the names of generations, as `{lists}` lists them.")
     with open_existing(url) as remote:
         there = {one.name: one for one in stored_generations(remote)}
         if unknown := [name for name in names if name not in there]:
