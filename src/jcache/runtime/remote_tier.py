@@ -125,7 +125,9 @@ class RemoteTier:
         """Return the keys of the executables that the last run of a command used, as far as the store knows."""
         if self._is_off or not self._breaker.allows():
             return ()
-        return self._answer(lambda _: read_run(self._remote, command)) or ()
+        found = self._answer(lambda _: read_run(self._remote, command))
+        self._tell()
+        return found or ()
 
     def _find(self, kind: Kind, namespace: str, key: str) -> FoundEntry | None:
         """Return an entry; None if there is none in time, or none that an allowed signer has pushed."""
