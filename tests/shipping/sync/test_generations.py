@@ -12,6 +12,7 @@ from jcache.shipping.archive import ArchiveReader, open_archive
 from jcache.shipping.exporter.selection import ExportRequest
 from jcache.shipping.sync import generations
 from jcache.shipping.sync.generations import (
+    StoredGeneration,
     has_generation,
     open_generation,
     push_generation,
@@ -78,3 +79,22 @@ def test_who_has_signed(tmp_path: Path, first_bytes: int, monkeypatch: pytest.Mo
         assert signature_of(remote, found["mine"], signers) == ("unchecked", None)
         remove_generations(remote, ["mine", "torn"])
         assert {one.name for one in stored_generations(remote)} == {"other", "plain", "empty"}
+
+
+def test_no_archive_is_read_whole_for_its_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an archive that cannot be read, however large it is, only the beginning is asked for."""
+    monkeypatch.setattr(generations, "_FIRST_BYTES", 10)
+    monkeypatch.setattr(generations, "_MOST_BYTES", 640)
+    store = open_remote(f"file://{tmp_path}/store")
+    asked: list[int] = []
+    read = store.transport.start
+
+    def start(name: str, size: int) -> bytes | None:
+        asked.append(size)
+        return read(name, size)
+
+    monkeypatch.setattr(store.transport, "start", start)
+    for size, state in ((640, "damaged"), (100_000, "unchecked")):
+        store.transport.put(generation_name(f"of-{size}"), bytes(size), {}, replace=False)
+        stored = StoredGeneration(f"of-{size}", size, 0)
+        assert signature_of(store, stored, None).state == state and max(asked) == 640

@@ -60,8 +60,8 @@ def ls(url: str, *, json: bool, quiet: bool) -> None:
         return
     now_ns = clock.now_ns()
     rows = [
-        (output.plain(one.name), format_size(one.bytes), format_age(max(now_ns - one.written_ns, 0)),
-         output.plain(signature.signer or _SHOWN[signature.state]))
+        (one.name, format_size(one.bytes), format_age(max(now_ns - one.written_ns, 0)),
+         signature.signer or _SHOWN[signature.state])
         for one, signature in told
     ]  # fmt: skip
     output.rich(output.table(_COLUMNS, rows))

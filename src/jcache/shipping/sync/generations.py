@@ -25,6 +25,7 @@ from jcache.verify.signatures import Signers, check_signature, verify_by
 _MAX_BYTES: Final = 5 << 30  # what S3 takes in one request
 _FIRST_BYTES: Final = 1 << 20  # of an archive, which have its manifest and its signature; more where they do not
 _GROWTH: Final = 8
+_MOST_BYTES: Final = 64 << 20  # of an archive, for its signature; a manifest of 100,000 entries takes less
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class ArchiveSignature(NamedTuple):
 
     Attributes:
         state: ``good``, ``none``, ``bad`` if it is not of the archive or nobody's who may sign, ``damaged`` if the
-            archive cannot be read, ``unchecked`` where signatures cannot be checked.
+            archive cannot be read, ``unchecked`` where signatures cannot be checked or none is at its beginning.
         signer: who has signed: a principal, or the fingerprint of a key; None if that is not known.
     """
 
@@ -165,8 +166,8 @@ def signature_of(remote: Remote, stored: StoredGeneration, signers: Signers | No
         except Untrusted:
             return ArchiveSignature("bad")
         except BadArchive:
-            if size >= stored.bytes:
-                return ArchiveSignature("damaged")
+            if size >= min(stored.bytes, _MOST_BYTES):
+                return ArchiveSignature("damaged" if size == stored.bytes else "unchecked")
         except JcacheError:  # there is no ssh-keygen
             return ArchiveSignature("unchecked")
         size *= _GROWTH
