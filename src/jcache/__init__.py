@@ -131,7 +131,7 @@ __all__ = sorted(_MODULE_OF)
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with import_module("jcache.jax_internals.gc_pause").collector.waits():
+    with import_module("jcache.jax_internals.gc_pause").collector.waits_for_imports():
         value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
     return value
 

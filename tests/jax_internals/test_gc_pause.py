@@ -77,6 +77,46 @@ def test_the_last_thread_lets_it_go_on() -> None:
     assert gc.isenabled()
 
 
+IMPORTING = """
+import gc, json, sys
+from jcache.jax_internals.gc_pause import collector
+
+class Garbage:
+    ended = 0
+    def __init__(self): self.me = self
+    def __del__(self): Garbage.ended += 1
+
+def is_old(thing):
+    return any(each is thing for each in gc.get_objects(generation=2))
+
+gc.collect()
+before = sys.argv[1]
+if before == "frozen": gc.freeze()
+if before == "off": gc.disable()
+counts = gc.get_freeze_count()
+with collector.waits_for_imports():
+    kept = [[number] for number in range(int(sys.argv[2]))]
+    Garbage()
+told = [is_old(kept[0]), gc.get_freeze_count() == counts]
+gc.collect()
+print(json.dumps([*told, Garbage.ended, gc.isenabled()]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "count", "is_old"),
+    [("on", 50_000, True), ("on", 5_000, False), ("frozen", 50_000, False), ("off", 50_000, False)],
+)
+def test_what_an_import_makes_is_old(before: str, count: int, is_old: bool) -> None:
+    """Many objects that are made while modules are imported are in the oldest generation afterwards, garbage among them
+    is freed by a full collection, and nothing moves where there are few, or the program has frozen objects itself or
+    switched the collector off.
+    """
+    code = [sys.executable, "-c", IMPORTING, before, str(count)]
+    done = subprocess.run(code, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [is_old, True, 1, before != "off"]
+
+
 FORKING = """
 import gc, os, threading
 from jcache.jax_internals.gc_pause import collector

@@ -1,7 +1,8 @@
 """Pause garbage collection while modules are imported, while a trace is made or looked up, and in jcache's threads.
 
 The objects that the first two allocate stay in use, so collecting would free almost none of them, and with the heap of
-a large program each collection takes a tenth of a second.
+a large program each collection takes a tenth of a second. After an import they also go to the oldest generation at
+once: the next two collections would look at each of JAX's 160,000 objects only to move them there.
 
 Python collects in any thread that allocates, and runs there the finalizers (``__del__``) of the garbage. A program's
 finalizers may rely on running in a thread of the program. So jcache starts its threads in a program by `start_thread`,
@@ -18,6 +19,8 @@ from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
+
+_MANY: Final = 10_000  # objects; JAX's modules have far more
 
 
 class _ThreadState(threading.local):
@@ -84,6 +87,20 @@ class _Collector:
         finally:
             if not did_wait:
                 self.go_on()
+
+    @contextmanager
+    def waits_for_imports(self) -> Iterator[None]:
+        """Pause it within the block, in which modules are imported; what is young then counts as old afterwards.
+
+        A full collection frees it, if it is garbage. A program that has frozen objects itself (``gc.freeze``) keeps
+        them frozen, and its generations as they are.
+        """
+        with self.waits():
+            yield
+            if not self._was_enabled or gc.get_count()[0] < _MANY or gc.get_freeze_count():
+                return
+            gc.freeze()  # all go to a generation of their own, none is looked at
+            gc.unfreeze()  # and from there to the oldest one
 
     @contextmanager
     def resumes(self) -> Iterator[None]:
