@@ -27,6 +27,7 @@ BY_HAND = re.compile(r"\bby hand\b.*\b20\d\d\b", re.DOTALL)  # and when
 
 LIMITS = {  # limits, defaults and examples, which nobody measures
     "docs/explanation/traces.md": ["building takes less than 10 s"],
+    "docs/how-to/graphs.md": ["that takes 10 s or longer to build"],
     "docs/how-it-is-built.md": ["in batches of at most 0.1 s"],
     "docs/how-to/cron.md": ["for 0.1 s at a time"],
     "docs/how-to/remote.md": [
