@@ -1,13 +1,13 @@
-"""Graphs: what Python callbacks build at some cost, kept under keys that can be trusted.
+"""`GraphCache`: results of slow Python functions, kept under keys that can be trusted.
 
     cache = jcache.GraphCache()
     graph = cache.get_or_build(coalescent, theta=2.0, nr_samples=10)
 
 The key is the fingerprint of the function, its arguments and all that they reach (`jcache.fingerprint`). A graph is
-served only if every bit of it is the one that was sealed, and if what else ran while it was built is as it was then.
-One process builds it while others wait (`jcache.store.build_lock`). The cache may fail, the program may not: whatever
-goes wrong is a miss, the function is run, its value is returned, and one warning says why. What a function raises is
-raised.
+served only if every bit of its entry is as it was stored, and if all that ran while it was built is as it was then.
+One process builds it while others wait (`jcache.store.build_lock`). The cache may fail, the program may not: every
+failure is a miss, the function runs, its value is returned, and one warning says why. An exception of the function is
+raised as without the cache.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ R = TypeVar("R")
 
 hear_always(registry.is_tracing)
 
-_NESTED_WAIT: Final = 60.0  # seconds that who is building something waits for others, so that no two wait for ever
+_NESTED_WAIT: Final = 60.0  # seconds that a build waits for another one: two may wait for each other
 
 
 class GraphCache:
-    """A cache of graphs: of what Python functions build.
+    """A cache of graphs, the results of slow Python functions.
 
     A graph is any tree of numpy or jax arrays and plain values (numbers, texts, bytes, lists, tuples, dicts, sets,
     dataclasses, namedtuples, enums), sparse matrices, tables, networks and search trees of scipy, pandas and networkx,
@@ -109,10 +109,10 @@ class GraphCache:
         return None if store is None else store.root.path
 
     def get_or_build(self, function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:  # noqa: ANN401
-        """The graph that a function builds of arguments: from the cache, else built now and stored.
+        """Return the graph that a function builds from arguments: from the cache, else built now and stored.
 
         Warns:
-            UserWarning: one for each reason for which graphs cannot be kept, such as a function without a key.
+            UserWarning: one for each reason why graphs cannot be stored, such as a function without a key.
         """
         started = clock.monotonic()
         call = self._calls.of(function, args, kwargs)
@@ -125,9 +125,10 @@ class GraphCache:
         return graph
 
     def save(self, value: object, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> str | None:  # noqa: ANN401
-        """Stores a graph that the program has built by itself, in the place of the one that is there.
+        """Store a graph that the program has built by itself; it replaces a stored one.
 
-        Only what can be told of the function beforehand is checked when it is loaded: it has not been seen running.
+        The function did not run, so jcache does not know which files it reads: only its key is checked when the graph
+        is loaded.
 
         Returns:
             The key; None where it could not be stored, with a warning.
@@ -140,7 +141,7 @@ class GraphCache:
         return call.key if call is not None and self._keeping.replace(call, value) else None
 
     def load(self, function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R | None:  # noqa: ANN401
-        """The graph of a function and arguments, None if there is none; the function is not run."""
+        """Return the stored graph of a function and arguments, None if there is none; the function does not run."""
         started = clock.monotonic()
         call = self._calls.of(function, args, kwargs)
         found = call if isinstance(call, str) else self._lookup.look(call, started)
@@ -151,7 +152,7 @@ class GraphCache:
         return None
 
     def explain(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:  # noqa: ANN401
-        """Whether a call would be served from the cache, and if not, what has changed; nothing is built or written."""
+        """Return whether a call would be served, and if not, what has changed; nothing is built or written."""
         try:
             call = self._calls.strictly(function, args, kwargs)
         except GraphKeyError as error:
@@ -161,19 +162,19 @@ class GraphCache:
         return self._lookup.explain(call)
 
     def stats(self) -> GraphStats:
-        """What this cache did so far in this process; `jcache stats` shows what all processes did."""
+        """Return what this cache has done so far in this process; `jcache stats` shows what all processes did."""
         return self._told.tally.snapshot()
 
     def clear(self) -> Removed | None:
-        """Removes all graphs of the root but pinned ones, as ``jcache.clear("graphs")`` does.
+        """Remove all graphs of the root but pinned ones, as ``jcache.clear("graphs")`` does.
 
         Returns:
-            What went and what stayed; None where there is no root.
+            What was removed and what stayed; None if there is no root.
 
         Raises:
             Locked: another process held the lock of the directory for longer than ``$JCACHE_LOCK_TIMEOUT``, or 10 s.
-            LedgerUnavailable: what is pinned cannot be known; nothing was removed.
-            CannotWrite: the root is read-only or otherwise refuses.
+            LedgerUnavailable: the pins cannot be read; nothing was removed.
+            CannotWrite: the root cannot be written.
         """
         from jcache.admin.api import clear
 
@@ -181,15 +182,15 @@ class GraphCache:
         return None if root is None else clear("graphs", root=root)
 
     def flush(self) -> None:
-        """Writes what has been learnt to the ledger, softly, as happens a moment later and at exit."""
+        """Write what is queued for the ledger now, not only soon or at exit; a failure is a warning."""
         store, _ = self._places.now()
         if store is not None:
             store.flush()
 
     def _await(self, call: KeyedCall, why: str | None) -> Found:
-        """The graph of a call that has missed, for some reason: built by another process meanwhile, or by this one.
+        """Return the graph of a call that has missed: built by another process meanwhile, or by this one.
 
-        What another process has just built while this one waited has saved no time.
+        A graph for which this process waited counts as no time saved.
         """
         root = call.store.root
         if self._keeping.is_not_kept(call) or is_building(root, call.key):
@@ -219,7 +220,7 @@ class GraphCache:
         return value
 
     def __cache_key__(self) -> str:
-        """Of functions that use it: where graphs are kept does not decide what they are."""
+        """Return what counts in keys of functions that use this cache: not the root, which does not change a graph."""
         codec, dependencies = self._made_of[1], self._made_of[5]
         values = [digest_of(each.value()) for each in dependencies]
         if None in values:

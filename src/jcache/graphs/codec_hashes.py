@@ -1,8 +1,7 @@
 """The hashes of a codec's functions, which are part of the key of each call.
 
-They are taken again for each call, except where nothing that they were made of can have changed: all that the functions
-reach are other functions of the program, what libraries have under their names, and plain constants, and all of these
-are the same objects.
+They are computed again for each call, unless nothing can have changed: the functions reach only other functions of the
+program, objects of libraries and plain constants, and all of these are the same objects as before.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from jcache.fingerprint.code import meaning
 from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.parts import option_values
 
-_LABELS: Final = ("function", "helper ", "global ", "default ", "environment jax_")  # of what is looked at here
+_LABELS: Final = ("function", "helper ", "global ", "default ", "environment jax_")  # parts that are looked at here
 _OPEN: Final = (globals, eval, exec, vars, os.environ, os.environb, os.getenv, os.getenvb, sys.modules)
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset)
 _MOST: Final = 200  # objects
 
 
 class CodecHashes:
-    """The hashes of some functions, as they are when this is called.
+    """The hashes of some functions, as they are at each call of this object.
 
     Args:
         functions: the functions.
@@ -50,7 +49,7 @@ class CodecHashes:
         return hashes
 
     def _reached(self) -> list[object] | None:
-        """Return all objects that the functions reach; None if one of them can change and be the same object."""
+        """Return all objects that the functions reach; None if one of them is mutable."""
         found: list[object] = []
         waiting: list[Any] = list(self._functions)
         while waiting:
@@ -71,7 +70,7 @@ class CodecHashes:
 
 
 def _is_plain(function: Any) -> bool:  # noqa: ANN401
-    """Return whether a function is of the program, and nothing but its code and what that looks up."""
+    """Return whether a function is of the program, without a closure, attributes or mutable defaults."""
     return (
         type(function) is FunctionType
         and name_resolution.of_function(function) == origins.USER
@@ -81,7 +80,7 @@ def _is_plain(function: Any) -> bool:  # noqa: ANN401
 
 
 def _is_constant(found: name_resolution.Found) -> bool:
-    """Return whether something counts by its name, or can have no other content."""
+    """Return whether an object is immutable, or counts by its name alone."""
     value = found.value
     if value is name_resolution.ABSENT or isinstance(value, name_resolution.Unimported) or found.loader is not None:
         return False

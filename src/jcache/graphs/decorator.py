@@ -19,11 +19,11 @@ R = TypeVar("R")
 
 
 class GraphFunction(Protocol[P, R]):
-    """What `graph` makes of a function.
+    """A function decorated by `graph`.
 
     Attributes:
-        cache: of its graphs.
-        build: the function itself, which neither looks into the cache nor stores anything.
+        cache: the cache of its graphs.
+        build: the function itself, without the cache.
     """
 
     cache: GraphCache
@@ -31,10 +31,10 @@ class GraphFunction(Protocol[P, R]):
     __name__: str
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The graph, from the cache or built now."""
+        """Return the graph, from the cache or built now."""
 
     def explain(self, /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
-        """Whether that call would be served from the cache; of a method with the instance as first argument."""
+        """Return whether the call would be served; for a method, the instance is the first argument."""
 
     @overload
     def __get__(self, instance: None, owner: type) -> GraphFunction[P, R]: ...
@@ -70,22 +70,23 @@ def graph(
     check: Check | str | None = None,
     depends_on: DependsOn = (),
 ) -> Any:
-    """Make a function keep the graphs that it builds, as a `GraphCache` does; to be used as a decorator.
+    """Decorate a function so that a `GraphCache` keeps the graphs that it builds.
 
     Args:
-        function: which; or a method, whose instance is one of the arguments then.
-        root: as `GraphCache` has it, and so the others.
+        function: the function; or a method, whose instance is one of the arguments.
+        root: the root, as for `GraphCache`, which describes the other arguments as well.
         codec: how graphs become bytes.
         max_size: bound of the root's graphs.
-        read_only: more roots to look into.
+        read_only: more roots to read.
         check: when a stored graph is built again and compared.
-        depends_on: functions whose values count.
+        depends_on: functions whose values are part of the key.
 
     Returns:
-        A function that is called like it, with ``cache``, ``explain(...)`` and ``build(...)``, the function itself.
+        A function with the same parameters and the attributes ``cache``, ``explain(...)`` and ``build(...)``, which is
+        the function itself.
 
     Raises:
-        InvalidValue: an argument cannot be read, or it is no function.
+        InvalidValue: an argument cannot be read, or `function` is no function.
 
     Example:
         >>> import jcache

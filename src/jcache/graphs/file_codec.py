@@ -1,9 +1,9 @@
-"""Graphs that other code reads from a file: written to a temporary path, and handed over as a file at a stable one.
+"""`FileCodec`: graphs that the program's own functions write to a file and read from one.
 
-The entry of such a graph is a sealed envelope like any other, whose payload is the file. To be loaded, the payload is
-laid out once as ``ROOT/.jcache/handed/<key>``. Each process compares that with the entry, again whenever it was changed
-(`jcache.store.verified_files`), and writes it anew if it differs. Removing the entry removes this file too; who has
-mapped it keeps what he has mapped.
+The entry of such a graph is a sealed envelope like any other, and its payload is the file. Before the first load, the
+payload is written to ``ROOT/.jcache/handed/<key>``. Each process compares that file with the entry, and again whenever
+the file has changed (`jcache.store.verified_files`), and replaces it if it differs. Removing the entry removes the
+file; a process that has mapped it keeps its mapping.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _MOST_COMPARED: Final = 1_000
 
 
 class FileCodec:
-    """How graphs are kept as files: two functions, one that writes a file and one that reads it.
+    """Two functions that keep graphs as files: one writes a file, the other reads it.
 
         cache = jcache.GraphCache(codec=jcache.FileCodec(save=write_mesh, load=map_mesh))
 
     Args:
-        save: is called with a value and the path of a file, as text, which it is to write.
-        load: is called with the path of such a file and returns the value; it may map the file, not change it.
-        name: of the format, stored with each graph, which is loaded only by a codec of this name; the module and
-            qualified name of ``save`` unless given.
+        save: function of a value and the path of the file, a text, that it writes.
+        load: function of the path of such a file that returns the value; it may map the file, but not change it.
+        name: name of the format. It is stored with each graph, and only a codec of this name loads the graph. By
+            default the module and qualified name of ``save``.
 
     Raises:
-        InvalidValue: one of the two is no function, or ``save`` has no name of its own.
+        InvalidValue: one of the two is no function, or no name is given and ``save`` has none.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class FileCodec:
         return f"FileCodec({self.name.removeprefix('file:')!r})"
 
     def dump(self, value: object, directory: Path | None = None) -> Dumped:
-        """A value as bytes: what ``save`` writes.
+        """Return the bytes that ``save`` writes for a value.
 
         Args:
-            value: which.
-            directory: where the temporary file is to be; that of the system for such files, unless given.
+            value: the value.
+            directory: directory of the temporary file; by default the system's.
 
         Raises:
-            NotStorable: ``save`` failed, or has written no file.
+            NotStorable: ``save`` raised an exception or wrote no file.
         """
         path = Path(directory or tempfile.gettempdir()) / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
         try:
@@ -90,16 +90,16 @@ class FileCodec:
 
 
 def hand_over(root: Root, key: str, payload: memoryview, content: str | None = None) -> Path:
-    """A graph's payload, which is verified, as a file at a stable path.
+    """Return a file at a stable path with a verified payload.
 
     Args:
-        root: where it is to lie; where that cannot be written, it lies in a directory of this process.
-        key: of the entry, which may be in another root.
+        root: root of the file; if it cannot be written, the file is in a temporary directory of this process.
+        key: key of the entry, which may be in another root.
         payload: the file's bytes.
-        content: their digest in the entry, by which the comparison is remembered; None if it is not to be.
+        content: their digest in the entry, under which the comparison is remembered; None to forget it.
 
     Raises:
-        OSError: the file can be written nowhere.
+        OSError: the file cannot be written in either place.
     """
     place = root.handed / check_key(key)
     if _is_compared(place, content):
@@ -116,7 +116,7 @@ def hand_over(root: Root, key: str, payload: memoryview, content: str | None = N
 
 
 def _is_compared(place: Path, content: str | None) -> bool:
-    """Whether the file of a path is still the one that this process has compared with an entry."""
+    """Return whether a file is unchanged since this process compared it with an entry."""
     known = _compared.get(place)
     try:
         return known is not None and known == (content, identity_of(os.lstat(place)))
@@ -127,13 +127,13 @@ def _is_compared(place: Path, content: str | None) -> bool:
 def _holds(
     path: str | Path, data: memoryview, *, place: Path, content: str | None, directory: int | None = None
 ) -> bool:
-    """Whether a path, in an open directory if one is given, is a regular file of exactly these bytes.
+    """Return whether a path is a regular file of exactly these bytes.
 
     Args:
-        path: the path.
+        path: the path, relative to `directory` if that is given.
         data: the bytes.
-        place: the whole path.
-        content: what the comparison is remembered by.
+        place: the absolute path.
+        content: digest under which the comparison is remembered; None to forget it.
         directory: descriptor of an open directory.
     """
     at_ns = clock.now_ns()
@@ -162,12 +162,12 @@ _compared: Final[dict[Path, tuple[str, Identity]]] = {}  # by path, digest of th
 
 @cache
 def _of_process() -> Path:
-    """A directory that goes with this process."""
+    """Return a temporary directory that is removed when this process ends."""
     path = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX))
     finalize(_of_process, _remove, path, os.getpid())
     return path
 
 
 def _remove(path: Path, owner: int) -> None:
-    if os.getpid() == owner:  # and not one that it has forked
+    if os.getpid() == owner:  # not a forked child
         shutil.rmtree(path, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""Storing the graph that was built for a call, or comparing it with those that are there.
+"""Store a graph that was built, or compare it with the stored ones.
 
-Nothing that concerns only the cache is raised here, but where it says so.
+Failures of the cache are reported and not raised, except where a docstring says so.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class GraphKeeping:
     """Stores graphs in the root of a call.
 
     Args:
-        codec: None for arrays and plain values.
-        worlds: what is known of the calls.
-        told: is told what becomes of the calls.
-        lookup: of the graphs that are there.
+        codec: the codec of the graphs; None for arrays and plain values.
+        worlds: which stored graphs were compared in this world.
+        told: the reports of the cache.
+        lookup: the look-up of stored graphs.
     """
 
     def __init__(self, codec: FileCodec | None, worlds: GraphWorlds, told: Told, lookup: GraphLookup) -> None:
@@ -53,17 +53,17 @@ class GraphKeeping:
         self._not_kept: set[str] = set()
 
     def is_not_kept(self, call: KeyedCall) -> bool:
-        """Return whether it could not be stored before, so that waiting for others who build it is of no use."""
+        """Return whether this call could not be stored before: then waiting for another process is of no use."""
         return call.key in self._not_kept
 
     def keep(self, call: KeyedCall, build: Build, value: object, why: str | None) -> None:
-        """Store what was built, if it may be; else tell why not.
+        """Store a graph that was built, or report why it is not stored.
 
         Args:
-            call: that was built.
-            build: of it.
-            value: that was built.
-            why: it was not served, where that is known.
+            call: the call.
+            build: the build of its graph.
+            value: the graph.
+            why: the reason why the call was not served; None if it is not known.
         """
         add_dependency(call.key, build.found)
         self._told.tally.spent(call.fingerprint.name, build.economics)
@@ -85,7 +85,7 @@ class GraphKeeping:
                 self._not_kept.add(call.key)
 
     def _keep(self, call: KeyedCall, build: Build, value: object) -> str | None:
-        """Store what was built; return why not, None if it is there."""
+        """Store a graph that was built; return the reason if it is not stored, else None."""
         if build.reason is not None:
             self._told.warn(call.function, _UNCHECKED, f"is not stored: {build.reason}")
             return _UNCHECKED
@@ -102,7 +102,7 @@ class GraphKeeping:
         return self._compare(call, build, dumped)
 
     def _compare(self, call: KeyedCall, build: Build, dumped: Dumped) -> str | None:
-        """Compare what was built with the graphs that are there, and store it if it is none; return why not."""
+        """Compare a graph with the stored ones, and store it if it is new; return the reason if that fails."""
         world, root = self._worlds.of(call), call.store.root
         data = build.seal(dumped, call.fingerprint)
         content = read_header(data).payload_sha256
@@ -129,10 +129,10 @@ class GraphKeeping:
         return self._put(call, data, build)
 
     def replace(self, call: KeyedCall, value: object) -> bool:
-        """Store a value in the place of what is there; return whether it is there now.
+        """Store a value in place of the stored graph; return whether it is stored now.
 
         Raises:
-            NotStorable: it cannot be stored.
+            NotStorable: the value cannot be stored.
         """
         root, world = call.store.root, self._worlds.of(call)
         build = Build(root, world.entry)
@@ -159,9 +159,9 @@ class GraphKeeping:
         return pytrees.dump(value) if self._codec is None else self._codec.dump(value)
 
     def _put(self, call: KeyedCall, data: bytes, build: Build) -> str | None:
-        """Store an entry; return why not, None if it is there."""
+        """Store an entry; return the reason if that fails, else None."""
         header, world = read_header(data), self._worlds.of(call)
-        if build.seconds:  # before it is there, so that whoever waits for it may have it
+        if build.seconds:  # before the entry is there, so that processes that wait for it are served
             world.compared(header, same=False, by_chance=bool(build.chance))
         else:
             world.saved(header)

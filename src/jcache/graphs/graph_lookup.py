@@ -1,6 +1,6 @@
-"""Looking up the graph of a call, and why there is none that may be served.
+"""Look up the graph of a call; if none may be served, find out why.
 
-Nothing that concerns only the cache is raised here, but where it says so.
+Failures of the cache are reported and not raised, except where a docstring says so.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class GraphLookup:
     """Looks up graphs in the root of a call and in read-only ones.
 
     Args:
-        codec: None for arrays and plain values.
-        worlds: what is known of the calls.
-        told: is told what becomes of the calls.
+        codec: the codec of the graphs; None for arrays and plain values.
+        worlds: which stored graphs were compared in this world.
+        told: the reports of the cache.
     """
 
     def __init__(self, codec: FileCodec | None, worlds: GraphWorlds, told: Told) -> None:
@@ -51,16 +51,16 @@ class GraphLookup:
         self._told = told
 
     def is_there(self, call: KeyedCall) -> bool:
-        """Return whether a graph is there that may be served."""
+        """Return whether a graph is stored that may be served."""
         world = self._worlds.of(call)
         return world.look_again() and call.store.has(world.entry)
 
     def look(self, call: KeyedCall, started: float, *, again: bool = False) -> Found | str | None:
-        """Return the graph of a call if one may be served, else why not; None where there is none.
+        """Return the graph of a call if one may be served, else the reason; None if none is stored.
 
         Args:
-            call: which.
-            started: when it began.
+            call: the call.
+            started: time of its begin, of `clock.monotonic`.
             again: whether it was counted as a miss before.
         """
         try:
@@ -100,12 +100,12 @@ class GraphLookup:
         return reasons[0] if reasons else None
 
     def made_of(self, opened: OpenedEntry, call: KeyedCall, *, last: bool = False) -> Found | str:
-        """Return what a graph on the disk is; if it may not be served, set it aside and return why.
+        """Load a stored graph; if it may not be served, set it aside and return the reason.
 
         Args:
-            opened: which.
-            call: that asks for it.
-            last: whether it is to be set aside as well where the program lacks what is needed to make it.
+            opened: its entry.
+            call: the call that asks for it.
+            last: whether it is set aside also if the program lacks a class that it needs.
         """
         try:
             stale = staleness(opened.header, call.fingerprint.parts, call.store.root)
@@ -125,10 +125,11 @@ class GraphLookup:
         return why
 
     def _value(self, opened: OpenedEntry, root: Root) -> Any:  # noqa: ANN401
-        """Return what a graph on the disk is.
+        """Return the value of a stored graph.
 
         Raises:
-            DamagedEntry, Unresolved: it cannot be made.
+            DamagedEntry: the entry is damaged.
+            Unresolved: the program lacks what the value needs.
         """
         if self._codec is None:
             return pytrees.load(opened.payload)
@@ -140,7 +141,7 @@ class GraphLookup:
 
     def _served(self, call: KeyedCall, opened: OpenedEntry, seconds: float, *, own: bool, waited: bool) -> None:
         add_dependency(call.key, dependencies_of(opened.header, call.fingerprint.parts))
-        spared = 0.0 if waited else opened.header.build_seconds  # 0: the program had built it by itself
+        spared = 0.0 if waited else opened.header.build_seconds  # 0: the program has saved it, by `GraphCache.save`
         economics = Economics(loads=1, load_seconds=seconds, spared_seconds=spared) if spared else Economics(loads=1)
         if own:
             call.store.mark_used(call.key)
@@ -149,14 +150,14 @@ class GraphLookup:
         self._told.tell(call, HIT, None, seconds, spared)
 
     def set_aside(self, call: KeyedCall, finding: Finding, root: Root) -> None:
-        """Take what may not be served out of the way; in a read-only root it is passed over."""
+        """Move a graph that may not be served to quarantine; in a read-only root it stays."""
         if root == call.store.root:
             call.store.quarantine_softly(finding)
         elif finding.damage is not Damage.STALE:
             warn_once(("damaged", root.path), f"{describe(finding)}, and is not used.")
 
     def explain(self, call: KeyedCall) -> Explanation:
-        """Return whether a call is served, and why not."""
+        """Return whether a call would be served, and if not, why."""
         root, taken = call.store.root, call.fingerprint
         world = self._worlds.of(call)
         if world.judged.refused is not None:

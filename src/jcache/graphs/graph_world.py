@@ -1,4 +1,4 @@
-"""What is known of a graph in the world of this process: whether a stored one may be served, or is built to compare."""
+"""Whether a stored graph may be served in the world of this process, or is built again and compared."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from jcache.store.lineage import version_of
 if TYPE_CHECKING:
     from jcache.graphs.keyed_call import KeyedCall
 
-_SLOW_S: Final = 10.0  # what takes longer to build is not built to compare, unless that is asked for
+_SLOW_S: Final = 10.0  # a graph that takes longer to build is compared only where `check` asks for it
 
 
 class GraphWorld:
-    """What is known of a call in the world as it is when this is made.
+    """What was compared of a call in the world of this process, as of when this object is made.
 
     Args:
         root: the root that is written.
         shared: more roots, which are read only.
         key: the key of the call.
-        fingerprint: of the call.
+        fingerprint: the fingerprint of the call.
         check: which graphs are built again and compared; None as `jcache.GraphCache` has it.
 
     Attributes:
-        judged: what is known.
-        entry: key of the entry that serves, or is compared.
-        told: what a comparison has found, in words.
+        judged: the judgement of the call in this world.
+        entry: key of the entry that is served or compared.
+        told: the result of a comparison, in words.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class GraphWorld:
         self.look_again()
 
     def look_again(self) -> bool:
-        """Look at what others have compared meanwhile; return whether there is something that may be served."""
+        """Read what other processes have compared meanwhile; return whether a graph may be served."""
         if self._own is None:
             self.judged = judge(self._comparisons, self._key, self._world, self._check or Check.FIRST)
             self.entry = self._key if self.judged.compared is None else self.judged.compared.text
@@ -62,7 +62,7 @@ class GraphWorld:
         return self._is_good(header) or self.is_uncompared(header)
 
     def is_uncompared(self, header: EnvelopeHeader) -> bool:
-        """Return whether an entry is served only because building it takes long."""
+        """Return whether an entry is served without a comparison because building it takes long."""
         return self._check is None and header.build_seconds >= _SLOW_S and not self._is_good(header)
 
     def _is_good(self, header: EnvelopeHeader) -> bool:
@@ -71,26 +71,26 @@ class GraphWorld:
         return self.judged.may_serve and self.judged.is_of(header)
 
     def is_same_world(self, header: EnvelopeHeader) -> bool:
-        """Return whether an entry was compared in this very world, so that another result is not to be relied on."""
+        """Return whether an entry was compared in this same world: another result is then nondeterminism."""
         return self.judged.is_exact and self.judged.is_of(header)
 
     def compared(self, header: EnvelopeHeader, *, same: bool, by_chance: bool) -> None:
-        """Note that an entry has this world's result.
+        """Note that an entry holds the result of this world.
 
         Args:
             header: the header of the entry.
-            same: whether it was there before.
-            by_chance: whether building it asked for something that is another thing in each process.
+            same: whether the entry was stored before.
+            by_chance: whether building it asked for something that differs in each process, such as the time.
         """
         self.told = f"built and compared, {'same' if same else 'another'} result"
         self._note(header, self.judged.left_after(by_chance=by_chance or self._by_chance, same=same))
 
     def saved(self, header: EnvelopeHeader) -> None:
-        """Note that the program has saved an entry as this world's result."""
+        """Note that the program has saved an entry as the result of this world."""
         self._note(header, left=0)
 
     def _note(self, header: EnvelopeHeader, left: int) -> None:
-        """Take an entry for this world's result, which so many starts have still to compare."""
+        """Take an entry as the result of this world; `left` more starts have to compare it."""
         self.entry, self._own = header.key, (header.key, version_of(header))
         if self._world.unknown is None:
             self._comparisons.add(self._key, header, self._world, left)
@@ -102,7 +102,7 @@ class GraphWorld:
 
 
 class GraphWorlds:
-    """What is known of the calls of this process.
+    """What was compared of each call of this process.
 
     Args:
         check: which graphs are built again and compared; None as `jcache.GraphCache` has it.
@@ -113,7 +113,7 @@ class GraphWorlds:
         self._by_key: dict[str, GraphWorld] = {}
 
     def of(self, call: KeyedCall) -> GraphWorld:
-        """Return what is known of a call in the world as it was at the first such call of this process."""
+        """Return what was compared of a call, in the world as it was at the first such call of this process."""
         known, root = self._by_key.get(call.key), call.store.root
         if known is None or known.root != root:
             known = self._by_key[call.key] = GraphWorld(root, call.shared, call.key, call.fingerprint, self._check)

@@ -1,4 +1,4 @@
-"""Calls that have a key: a function and its arguments, and the store that their graph is looked up in."""
+"""Calls that have a key: function, arguments, key, and the store of their graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_ROOT: Final = "there is no root"
 
 
 class KeyedCall(NamedTuple):
-    """A call that has a key, and the store to look into."""
+    """A call with its key and the store of its graph."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -36,7 +36,7 @@ class KeyedCall(NamedTuple):
         return self.function(*self.args, **self.kwargs)
 
     def changes(self) -> str | None:
-        """Return what differs now from what the key was made of, None if nothing does."""
+        """Return what has changed since the key was made; None if nothing has."""
         return "; ".join(changed_meanwhile(self.fingerprint, self.function, self.args, self.kwargs)) or None
 
 
@@ -45,9 +45,9 @@ class KeyedCalls:
 
     Args:
         places: the roots.
-        codec: None for arrays and plain values.
-        depends_on: more values that count.
-        told: is told of calls that have no key.
+        codec: the codec of the graphs; None for arrays and plain values.
+        depends_on: more values that are parts of each key.
+        told: the reports of the cache.
     """
 
     def __init__(self, places: Places, codec: FileCodec | None, depends_on: tuple[Dependency, ...], told: Told) -> None:
@@ -58,7 +58,7 @@ class KeyedCalls:
         self._told = told
 
     def of(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyedCall | str:
-        """Return a call; where it has no key or there is no root, warn and return why."""
+        """Return a call with its key; if it has none, or there is no root, warn and return the reason."""
         try:
             return self.strictly(function, args, kwargs) or _NO_ROOT
         except GraphKeyError as error:
@@ -70,7 +70,7 @@ class KeyedCalls:
         return reason
 
     def strictly(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyedCall | None:
-        """Return a call, None where there is no root; raise GraphKeyError where it has no key."""
+        """Return a call with its key, None if there is no root; raise GraphKeyError if it has no key."""
         store, shared = self._places.now()
         if store is None:
             self._told.tally.not_stored(_NO_ROOT)
@@ -79,7 +79,7 @@ class KeyedCalls:
         return KeyedCall(function, args, kwargs, taken, self._key(taken), store, shared)
 
     def _key(self, taken: Fingerprint) -> str:
-        """Return the key; with a codec also of its name and functions, since other ones write and read other bytes."""
+        """Return the key; a codec's name and functions are part of it, since another codec writes other bytes."""
         if self._codec is None:
             return taken.key
         text = "\n".join([taken.hash, self._codec.name, *self._of_codec()])

@@ -21,7 +21,7 @@ class Places:
     """Where graphs are read and written now.
 
     Args:
-        root: path of the root; None for the one that is meant at each call.
+        root: path of the root; None for the one that is in use at each call.
         max_bytes: bound of its graphs; None for none.
         read_only: paths of more roots to read.
     """
@@ -33,7 +33,7 @@ class Places:
         self._found: tuple[tuple[object, ...], SealedStore | None, tuple[Root, ...]] | None = None
 
     def now(self) -> tuple[SealedStore | None, tuple[Root, ...]]:
-        """The store of the root, None, with a warning, where there is none; and the read-only roots."""
+        """Return the store of the root, or None with a warning if there is none, and the read-only roots."""
         asked = self._asked()
         found = self._found
         if found is None or found[0] != asked:
@@ -41,7 +41,7 @@ class Places:
         return found[1], found[2]
 
     def _asked(self) -> tuple[object, ...]:
-        """What decides where they are; as long as it is the same, so are they."""
+        """Return all that the choice of the roots depends on."""
         if self._root is not None:
             return ()
         return roots.in_use(), os.environ.get("JCACHE_DIR"), os.environ.get("JAX_COMPILATION_CACHE_DIR")

@@ -1,4 +1,4 @@
-"""What a program's cache of graphs did, counted."""
+"""Counts of what a `GraphCache` has done in this process."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from jcache.units import format_seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphStats:
-    """What a `GraphCache` did since it was made, in this process.
+    """What a `GraphCache` has done in this process since it was made.
 
     Attributes:
         hits: calls that were served from the cache.
         misses: calls that were looked up and not served, damaged and stale graphs included.
-        builds: how often a function was run, graphs that have no key included.
+        builds: how often a function ran, calls without a key included.
         stored: graphs that were written.
         not_stored: graphs that were not written, by reason.
-        build_seconds: that all builds took.
-        load_seconds: that all hits took, from the call to the value.
-        saved_seconds: what building the graphs that were served had taken, less what serving them took.
-        functions: the same by function; see `slower`.
+        build_seconds: seconds of all builds.
+        load_seconds: seconds of all hits, from the call to the value.
+        saved_seconds: seconds that building the served graphs had taken, less the seconds of serving them.
+        functions: the figures of each function, by name; see `slower`.
     """
 
     hits: int = 0
@@ -54,7 +54,7 @@ class GraphStats:
 
 
 class GraphTally:
-    """Counts for `GraphStats`; several threads may."""
+    """The running counts for `GraphStats`; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -80,7 +80,7 @@ class GraphTally:
             self._not_stored[reason] += 1
 
     def renew_lock(self) -> None:
-        """Make the lock anew, in a forked child, where a thread that is not here may hold it."""
+        """Replace the lock in a forked child: a thread of the parent may have held it."""
         self._lock = Lock()
 
     def snapshot(self) -> GraphStats:

@@ -1,4 +1,4 @@
-"""What a cache of graphs tells of its calls: counts, warnings, and a line for whoever records this process."""
+"""What a `GraphCache` reports of its calls: counts, warnings, and lines for `jcache run`, if it records."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jcache.store.economics import Economics
 if TYPE_CHECKING:
     from jcache.graphs.keyed_call import KeyedCall
 
-_EXPLAINING_S: Final = 1.0  # that a process spends at most with finding out why graphs were missed
+_EXPLAINING_S: Final = 1.0  # a cache spends no more on finding out why graphs were missed
 
 
 class Told:
-    """What one cache tells.
+    """The reports of one cache.
 
     Attributes:
         tally: the counts.
@@ -32,31 +32,31 @@ class Told:
         self._explained_s = 0.0
 
     def warn(self, function: Callable[..., Any], reason: object, text: str) -> None:
-        """Warn once for each reason of something about a function's graphs."""
+        """Warn about the graph of a function, once for each reason."""
         name = name_of_function(function)
         warn_once((name, getattr(function, "__module__", None), reason), f"The graph of `{name}` {text}")
 
     def tell(
         self, call: KeyedCall, outcome: str, reason: str | None, seconds: float = 0.0, spared: float = 0.0
     ) -> None:
-        """Tell what became of a call."""
+        """Report the outcome of a call."""
         tell_graph(GraphCall(call.fingerprint.name, call.key, outcome, reason, seconds, spared))
 
     def tell_not_loaded(self, function: Callable[..., Any], call: KeyedCall | str, why: str | None) -> None:
-        """Tell of a call that asks for a graph and does not build it."""
+        """Report a call of `load` that found no graph."""
         if isinstance(call, str):
             tell_graph(GraphCall(name_of_function(function), None, BYPASSED, why))
         else:
             self.tell(call, NOT_STORED, f"it is not built here: {why or self.why_missed(call)}")
 
     def tell_built_without(self, function: Callable[..., Any], reason: str, seconds: float) -> None:
-        """Tell of a function that was run without the cache."""
+        """Report a function that ran without the cache."""
         name = name_of_function(function)
         self.tally.spent(name, Economics(builds=1, build_seconds=seconds))
         tell_graph(GraphCall(name, None, BYPASSED, reason, seconds))
 
     def why_missed(self, call: KeyedCall) -> str:
-        """Return what tells a call from the nearest graph that is there, as far as that is found out soon enough."""
+        """Return how a call differs from the most similar stored graph, if there is time to find out."""
         if not is_recorded() or self._explained_s > _EXPLAINING_S:
             return "none of its key was there"
         started, taken = clock.monotonic(), call.fingerprint
