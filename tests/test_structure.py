@@ -1,11 +1,13 @@
 """The rooms of the tests are those of the sources: a module's specification is the test file at its path."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from jcache.package import PACKAGE
 
+MOST_LINES, MOST_CODE_LINES = 300, 40
 SOURCE, TESTS = Path(PACKAGE), Path(__file__).parent
 REBUILT_LATER = {"fingerprint", "traces", "graphs"}  # rooms whose modules will change
 WITHOUT_TESTS = {
@@ -45,3 +47,21 @@ def test_each_module_has_a_test_file_at_its_path(module: str) -> None:
 def test_exceptions_are_modules() -> None:
     """Whoever removes or renames such a module removes it here as well."""
     assert WITHOUT_TESTS.keys() <= set(modules())
+
+
+def code_lines(body: list[ast.stmt]) -> int:
+    """Return on how many lines some code begins or ends."""
+    nodes = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.stmt | ast.expr)]
+    return len({node.lineno for node in nodes} | {node.end_lineno for node in nodes})
+
+
+@pytest.mark.full
+def test_modules_and_functions_are_short() -> None:
+    """A module has at most 300 lines, and the body of a function at most 40 lines of code."""
+    for module in SOURCE.rglob("*.py"):
+        text = module.read_text()
+        assert text.count("\n") <= MOST_LINES, module
+        for each in ast.walk(ast.parse(text)):
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = each.body[ast.get_docstring(each) is not None :]
+                assert code_lines(body) <= MOST_CODE_LINES, f"{module}: {each.name}"

@@ -112,7 +112,6 @@ def recorded(
         doing: name of the command that is recorded, ``run`` or ``warm``.
         asked: the store that the program asks.
     """
-    directory = store.root.directory(Kind.EXECUTABLES)
     base = os.environ | {"JCACHE_DIR": str(store.root.path)}  # programs that import jcache use the same root and store
     base |= asked.variables
     try:
@@ -128,10 +127,14 @@ def recorded(
         notices = [] if whatever or not is_turned_off(base) else [_TURNED_OFF]
         paths, seen = find_spellings(store, named_directories(os.environ, root))
         env = environment(
-            directory, log_dir, base, override_user=whatever, spellings=paths, record=_begin_record(store.root, log_dir)
+            store.root.directory(Kind.EXECUTABLES),
+            log_dir,
+            base,
+            override_user=whatever,
+            spellings=paths,
+            record=_begin_record(store.root, log_dir),
         )
         env[HAS_REMOTE] = "" if asked.opens is None else "1"
-        portable = has_portable_keys(env)
         reads = CheckedReads(
             store.root,
             asked.opens,
@@ -142,14 +145,7 @@ def recorded(
         try:
             recordings = read_all(log_dir)
             result = _collect(store, recordings, command, started_ns, outcome)
-            is_told = seen or any(program.has_path_key for program in result.programs)
-            if is_told and in_keys(result.jax_version or "") and portable:
-                notices.append(describe_mixed_keys(directory))
-            recorded_run = record_run(
-                store, result._replace(notices=tuple(notices)), subcommand=doing, is_portable=portable
-            )
-            _keep_record(store.root, log_dir, recordings, result)
-            tell(recorded_run)
+            tell(_kept(store, log_dir, recordings, result, notices, doing, env, has_spellings=seen))
         except (JcacheError, OSError) as error:  # the program has ended: its exit code matters more than the report
             for notice in (*notices, f"The run could not be recorded: {error}"):
                 output.warning(notice)
@@ -222,6 +218,27 @@ def _begin_record(root: Root, log_dir: Path) -> str:
         with suppress(OSError):
             files.publish(log_dir / SECRET_NAME, secret_of(root))  # in a directory that its owner alone can read
     return mode
+
+
+def _kept(
+    store: Store,
+    log_dir: Path,
+    recordings: list[Recording],
+    result: RunReport,
+    notices: list[str],
+    doing: str,
+    environment: Mapping[str, str],
+    *,
+    has_spellings: bool,
+) -> RunReport:
+    """Keep the report of a run and what its keys were made of; return the report with all notices."""
+    portable = has_portable_keys(environment)
+    has_paths = has_spellings or any(program.has_path_key for program in result.programs)
+    if has_paths and portable and in_keys(result.jax_version or ""):
+        notices.append(describe_mixed_keys(store.root.directory(Kind.EXECUTABLES)))
+    run = record_run(store, result._replace(notices=tuple(notices)), subcommand=doing, is_portable=portable)
+    _keep_record(store.root, log_dir, recordings, result)
+    return run
 
 
 def _keep_record(root: Root, log_dir: Path, recordings: list[Recording], report: RunReport) -> None:
