@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Final
 
 _MANY: Final = 10_000  # objects; JAX's modules have far more
+_FEW_FROZEN: Final = 1_000  # objects; Python 3.12 freezes some hundred when it starts, and a program several thousand
 
 
 class _ThreadState(threading.local):
@@ -97,7 +98,7 @@ class _Collector:
         """
         with self.waits():
             yield
-            if not self._was_enabled or gc.get_count()[0] < _MANY or gc.get_freeze_count():
+            if not self._was_enabled or gc.get_count()[0] < _MANY or gc.get_freeze_count() > _FEW_FROZEN:
                 return
             gc.freeze()  # all go to a generation of their own, none is looked at
             gc.unfreeze()  # and from there to the oldest one
