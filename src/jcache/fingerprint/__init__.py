@@ -1,4 +1,4 @@
-"""The key of a callable and its arguments: everything that decides its result, and nothing else."""
+"""Fingerprint of a callable and its arguments: everything that decides the result, and nothing else."""
 
 from jcache.fingerprint.call import Fingerprint, changed_meanwhile, fingerprint
 from jcache.fingerprint.describe import changes

@@ -1,4 +1,4 @@
-"""Arguments by the names of their parameters, with defaults, as a call would bind them."""
+"""Binding of arguments to the names of parameters, with defaults, as a call would bind them."""
 
 # ruff: noqa: ANN401 - arguments are anything
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Call(NamedTuple):
-    """What is really called, and with what."""
+    """Callable and the arguments of its call."""
 
     function: Any
     args: tuple[Any, ...]
@@ -18,7 +18,7 @@ class Call(NamedTuple):
 
 
 def unfolded(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
-    """A call without the partials and bound methods around it, which do nothing but add arguments."""
+    """Return a call without the partials and bound methods around its function: they only add arguments."""
     call = Call(function, tuple(args), dict(kwargs))
     while True:
         function = call.function
@@ -32,9 +32,11 @@ def unfolded(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> C
 
 
 def bound(call: Call) -> list[tuple[str, Any]]:
-    """Names and values of all parameters; of a call that fails, or whose parameters nobody knows, as it is written.
+    """Return the names and values of all parameters.
 
-    A keyword that is no parameter's name ends in ``=``: a positional-only parameter may have that name too.
+    If the parameters are unknown or do not fit the call, return the arguments as the call has them: positional ones by
+    number. The name of a keyword argument that is bound to no parameter ends in ``=``, because a positional-only
+    parameter may have the same name.
     """
     if type(call.function) is FunctionType:
         found = _bound(call.function, call.args, dict(call.kwargs))

@@ -1,4 +1,4 @@
-"""The fingerprint of a call: of a callable and all that it depends on, and of its arguments."""
+"""Fingerprint of a call: of the callable, of everything that it depends on, and of the arguments."""
 
 # ruff: noqa: ANN401 - callables and arguments are anything
 
@@ -24,14 +24,14 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The fingerprint of one call."""
+    """Fingerprint of one call."""
 
-    name: str
+    name: str  # a readable name of the callable
     hash: str  # 64 hexadecimal digits, the same for the same call in every process, on every machine
-    parts: Mapping[str, str]  # all that went into the hash, each with a label and in words
-    for_trace: bool = False
-    chance: tuple[str, ...] = ()  # what can be reached that cannot be repeated, in words
-    loose: Mapping[str, str] = field(default_factory=dict, compare=False)  # see `jcache.fingerprint.loose`
+    parts: Mapping[str, str]  # a short description of all that went into the hash, by label
+    for_trace: bool = False  # see `fingerprint`
+    chance: tuple[str, ...] = ()  # a sentence for each source of nondeterminism that the code can reach
+    loose: Mapping[str, str] = field(default_factory=dict, compare=False)  # see `fingerprint.loose`
     snapshot: Snapshot = field(default_factory=Snapshot, repr=False, compare=False)  # what `changed_meanwhile` needs
     depends_on: tuple[Dependency, ...] = field(default=(), repr=False, compare=False)
 
@@ -49,9 +49,17 @@ def fingerprint(
     before: Snapshot | None = None,
     depends_on: tuple[Dependency, ...] = (),
 ) -> Fingerprint:
-    """Return the fingerprint of calling `function` with these arguments, which is not done.
+    """Return the fingerprint of a call of `function`, without calling it.
 
-    What has only grown since the snapshot `before` counts as it was.
+    Args:
+        function: a callable.
+        args: the positional arguments of the call.
+        kwargs: the keyword arguments of the call.
+        for_trace: whether the fingerprint is for a trace. Then the order of a dict's items and the placement of
+            arrays on a mesh count, and JAX's options do not.
+        before: the snapshot of an earlier fingerprint. A container that has only grown since counts as it was then, and
+            so does an integer that was replaced by another one.
+        depends_on: the dependencies that the program declares.
 
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
@@ -76,14 +84,17 @@ def fingerprint(
         )  # fmt: skip
     except GraphKeyError:
         raise
-    except Exception as error:  # code of the user's runs on the way
+    except Exception as error:  # the walk may run user code
         raise GraphKeyError(
             f"`{name}` has no key, for looking at it raised {type(error).__name__}: {error}."
         ) from error
 
 
 def home_of(function: Any) -> str:
-    """Return the module of a callable, whose name is in no fingerprint: code is the same wherever it stands."""
+    """Return the name of a callable's module.
+
+    Labels leave this name out, so that the fingerprint stays the same when the code moves to another module.
+    """
     return _home(unfolded(function, (), {}).function)
 
 
@@ -105,9 +116,17 @@ def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:
 
 
 def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
-    """Return what calling a function has changed of that which its fingerprint was made of before, in words.
+    """Return a short text for each part of an earlier fingerprint that the call itself has changed.
 
-    Containers may have grown, and integers may have become other integers. It can be asked once.
+    A container that has only grown and an integer that was replaced by another one do not count as changes.
+    An attribute that no code reads counts as changed if it was set. If the call cannot be fingerprinted any more, the
+    reason is returned. Call this once for a fingerprint, because it clears the fingerprint's snapshot.
+
+    Args:
+        then: the fingerprint from before the call.
+        function: the callable that was called.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
     """
     try:
         now = fingerprint(
@@ -123,7 +142,7 @@ def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwa
 
 
 def name_of(function: Any) -> str:
-    """A readable name of a callable, which can be part of a file's name."""
+    """Return a readable name of a callable that can be part of a file name."""
     inner = unfolded(function, (), {}).function
     name = getattr(inner, "__qualname__", None)
     text = name if isinstance(name, str) and name else type(inner).__qualname__

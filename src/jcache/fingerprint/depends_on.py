@@ -1,4 +1,4 @@
-"""The values that a program itself says a result depends on: it gives callables that return them."""
+"""Dependencies that a program declares: callables without arguments whose values count in the key."""
 
 # ruff: noqa: ANN401 - the values are anything
 
@@ -11,17 +11,21 @@ from jcache.errors import GraphKeyError, InvalidValue
 from jcache.fingerprint.arguments import unfolded
 
 ATTRIBUTE: Final = "__depends_on__"
-"""The attribute in which what `jcache.jit` and `jcache.graph` return keeps its dependencies."""
+"""Attribute in which the functions made by `jcache.jit` and `jcache.graph` keep their dependencies."""
 
 
 class Dependency(NamedTuple):
-    """A callable without arguments whose value counts, and its name in messages."""
+    """Callable without arguments whose value counts, and its name in messages."""
 
     name: str
     call: Callable[[], Any]
 
     def value(self) -> Any:
-        """Return the callable's value now, also where JAX traces; raise `GraphKeyError` where it raises."""
+        """Return the callable's present value, a concrete one even while JAX is tracing.
+
+        Raises:
+            GraphKeyError: the callable raised an exception.
+        """
         jax = sys.modules.get("jax")
         try:
             with nullcontext() if jax is None else jax.ensure_compile_time_eval():
@@ -31,7 +35,11 @@ class Dependency(NamedTuple):
 
 
 def parse_depends_on(given: Callable[[], Any] | Iterable[Callable[[], Any]]) -> tuple[Dependency, ...]:
-    """Return the dependencies that the option ``depends_on`` names; raise `InvalidValue` for what cannot be called."""
+    """Return the dependencies in the option ``depends_on``: one callable, or several.
+
+    Raises:
+        InvalidValue: one of them cannot be called.
+    """
     each = [given] if callable(given) else list(given) if isinstance(given, Iterable) else [given]
     for one in each:
         if not callable(one):

@@ -1,6 +1,6 @@
-"""Values that a function can reach only by ways that its code does not name, as short digests.
+"""Digests of values that a function may reach but that its key leaves out, such as attributes that no code names.
 
-They are no part of a key. Their digests tell whether such a value is the same as when a result was compared.
+The digests tell whether such a value is still the same as when a result was compared.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -12,24 +12,24 @@ from jcache.fingerprint.encoding import SCALARS, sha256, text
 from jcache.fingerprint.refusals import type_name
 from jcache.fingerprint.values import Encoder
 
-_MOST: Final = 10_000  # values in one
-_LARGE: Final = 1 << 20  # bytes of an array whose elements are not read
+_MAX_VALUES: Final = 10_000  # inside of one value
+_MAX_ARRAY_BYTES: Final = 1 << 20  # a larger array counts by its shape and dtype
 
 
 def loose_digest(value: Any) -> str:
-    """Return a digest of a value, of its type alone where it cannot be read."""
+    """Return a short digest of a value; of its type alone if the value cannot be encoded."""
     try:
-        return shortened(sha256(_Loosely().encode(value)))
-    except Exception:  # noqa: BLE001  whatever its own code raises
+        return shortened(sha256(_LooseEncoder().encode(value)))
+    except Exception:  # noqa: BLE001  the value's own code may raise anything
         return shortened(sha256(text(type_name(type(value)))))
 
 
-class _Loosely(Encoder):
-    """Encodes all attributes of an object, and gives up where these are too many."""
+class _LooseEncoder(Encoder):
+    """Encoder that includes all attributes of an object, and gives up if there are too many values."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._left = _MOST
+        self._left = _MAX_VALUES
 
     def encode(self, value: Any) -> bytes:
         self._left -= 1
@@ -38,7 +38,7 @@ class _Loosely(Encoder):
         scalar = SCALARS.get(type(value))
         if scalar is not None:
             return scalar(value)
-        if (getattr(value, "nbytes", None) or 0) > _LARGE:
+        if (getattr(value, "nbytes", None) or 0) > _MAX_ARRAY_BYTES:
             return text(f"{type_name(type(value))} {value.shape} {value.dtype}")
         return super().encode(value)
 

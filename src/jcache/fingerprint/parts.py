@@ -1,4 +1,4 @@
-"""The parts of a fingerprint as they are found: labels, digests, words, and how each was reached."""
+"""Collection of a fingerprint's parts during a walk: labels, digests, descriptions, and how each was reached."""
 
 # ruff: noqa: ANN401 - programs hold anything
 
@@ -21,8 +21,8 @@ from jcache.fingerprint.values import Encoder
 _NUMBERS: Final = frozenset({int, float})
 _RECEIVER: Final = "argument self"
 _VERSION: Final = b"fingerprint 4 %d.%d" % sys.version_info[:2]
-"""Of the rules by which fingerprints are made, and of Python, whose bytecode they hold. A rule that was found to be too
-weak gets the next number, so that nothing is served that was stored by it."""
+"""Version of the rules for fingerprints, and of Python, because fingerprints cover bytecode. The number goes up when a
+rule turns out to be too weak, so that nothing stored under the old rule is served."""
 _JAX_OPTIONS: Final[Mapping[str, str]] = {
     "jax_enable_x64": "False",
     "jax_default_matmul_precision": "None",
@@ -33,7 +33,7 @@ _JAX_OPTIONS: Final[Mapping[str, str]] = {
     "jax_default_dtype_bits": "None",
     "jax_platforms": "None",
 }
-"""What results depend on, with the usual values: while JAX is not imported, the environment decides."""
+"""Options of JAX that results depend on, with their defaults. The environment sets them until JAX is imported."""
 _USUAL: Final = tuple(_JAX_OPTIONS.values())
 _VARIABLES: Final = frozenset(option.upper().encode() for option in _JAX_OPTIONS)
 
@@ -42,14 +42,14 @@ class Part(NamedTuple):
     """Something that the result depends on."""
 
     digest: bytes
-    words: str
+    words: str  # a short description
 
 
 class Parts(Encoder):
-    """What has been found, and what is still to be visited."""
+    """Encoder that makes parts of values, and keeps queues of the nodes and values to visit."""
 
     def __init__(self, home: str, name: str, *, for_trace: bool = False, before: Snapshot | None = None) -> None:
-        """Collect on behalf of a function of that name in the module `home`, which labels leave out."""
+        """Prepare the collection; see `jcache.fingerprint.walk.Walk` for the arguments."""
         super().__init__(for_trace=for_trace, before=before)
         self.parts: dict[str, Part] = {}
         self._home = home
@@ -61,19 +61,23 @@ class Parts(Encoder):
         self._at = ""
         self._waiting: deque[tuple[Callable[[Any, str], None], Any, str]] = deque()
         self.chance: set[str] = set()
-        self.calendars: set[str] = set()  # classes that may give the date
+        self.calendars: set[str] = set()  # names of classes with methods for the present date
         self.uses_library = False
-        self.is_telling = False  # whether the code that is looked at decides no result by what it meets
-        self.given: frozenset[int] = frozenset()  # addresses of containers that the caller gave
+        self.is_telling = False  # whether nondeterminism in the visited code decides no result
+        self.given: frozenset[int] = frozenset()  # addresses of containers that the caller passed
         self._values: deque[tuple[str, Any]] = deque()
         self._starts: list[tuple[int, str]] = []
         self.loose: list[tuple[str, Any]] = []
 
     def run(self) -> None:
-        """Go on until nothing is left; raise `GraphKeyError` for what cannot be fingerprinted."""
+        """Visit nodes and encode values until none is left.
+
+        Raises:
+            GraphKeyError: something cannot be fingerprinted.
+        """
         while self._waiting or self._values:
             self.is_telling = False
-            if not self._waiting:  # all code that leads to the values has been looked at
+            if not self._waiting:  # all code has been visited
                 self._encode(*self._values.popleft())
                 continue
             visit, value, self._at = self._waiting.popleft()
@@ -112,11 +116,15 @@ class Parts(Encoder):
         )
 
     def value(self, base: str, value: Any) -> bytes:
-        """Makes a part of a value, and returns what refers to it."""
+        """Make a part of a value, and return a reference to the part."""
         return tagged(b"part", self.part(base, value).encode("utf-8", "surrogatepass"))
 
     def part(self, base: str, value: Any) -> str:
-        """Return the label of the part that a value becomes, once all code is looked at that leads to values."""
+        """Make a part of a value, and return the part's label.
+
+        A scalar that is no clock reading is encoded at once. Any other value waits until all code has been visited,
+        because that code decides which attributes count.
+        """
         label = self._label(base)
         scalar = SCALARS.get(type(value))
         is_small = type(value) in _NUMBERS and value < chance.LOWEST
@@ -158,7 +166,7 @@ class Parts(Encoder):
         return describe(value, digest, label)
 
     def meet(self, value: Any, given: Iterable[object] = ()) -> None:
-        """Take down what cannot be repeated, and what is an input of the host or the day."""
+        """Record a value that code can reach, if it is a source of nondeterminism or an input from host or calendar."""
         if self.is_telling:
             return
         if chance.is_calendar(value):
@@ -177,17 +185,17 @@ class Parts(Encoder):
         self.uses_library = True
 
     def add_options(self) -> None:
-        """Take down JAX's options, as they will be once it is imported."""
+        """Make parts of JAX's options, with the values that they have or will have once JAX is imported."""
         self.parts.update(_of_options(option_values()))
 
 
 def option_values() -> tuple[str, ...]:
-    """Return the values of JAX's options that results depend on, as they will be once it is imported."""
+    """Return the values of the options in `_JAX_OPTIONS`: present ones, or those that JAX will import with."""
     config = getattr(sys.modules.get("jax"), "config", None)
     if config is not None:
         return tuple([str(getattr(config, option, None)) for option in _JAX_OPTIONS])
     known = vars(os.environ).get("_data") if os.name == "posix" and type(os.environ) is os._Environ else None
-    if known is not None and known.keys().isdisjoint(_VARIABLES):  # jcache's own look need not be noted, see `io`
+    if known is not None and known.keys().isdisjoint(_VARIABLES):  # `io` need not record this read
         return _USUAL
     values = [os.environ.get(option.upper(), usual) for option, usual in _JAX_OPTIONS.items()]
     return tuple([{"1": "True", "0": "False"}.get(value, value) for value in values])

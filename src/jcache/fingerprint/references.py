@@ -1,4 +1,4 @@
-"""What stands for functions, classes and modules that something refers to, and what functions have beside code."""
+"""References to functions, classes and modules, and the state that functions have besides their code."""
 
 # ruff: noqa: ANN401 - programs hold anything
 
@@ -24,18 +24,18 @@ _NAMES: Final = ("__qualname__", "__name__", "__self__", "__module__")
 
 
 class References(Parts, ABC):
-    """A node for each of the user's, a name for what a library has."""
+    """Encoder that makes a node of each function and class of the user, and refers to a library's by name."""
 
     @abstractmethod
     def _visit_function(self, function: FunctionType, label: str) -> None:
-        """Makes a part of a function of the user's."""
+        """Make a part of one of the user's functions."""
 
     @abstractmethod
     def _visit_namespace(self, namespace: dict[str, Any], label: str) -> None:
-        """Makes a part of all globals of a module."""
+        """Make a part of all globals of a module."""
 
     def function(self, function: FunctionType) -> bytes:
-        """A reference to a function, which is visited later if it has not been yet."""
+        """Return a reference to a function; it is visited later, if it has not been visited yet."""
         reference = self._nodes.get(id(function))
         if reference is not None:
             return reference
@@ -44,7 +44,7 @@ class References(Parts, ABC):
             self.meet(function)
         if origin == origins.OURS:
             wrapped = vars(function).get("__wrapped__")
-            return named_by("jcache") if wrapped is None else self.encode(wrapped) + self._said(vars(function))
+            return named_by("jcache") if wrapped is None else self.encode(wrapped) + self._declared(vars(function))
         if origins.is_installed(origin):
             self.library()
         if origin != origins.USER and origins.is_findable(function):
@@ -61,11 +61,11 @@ class References(Parts, ABC):
         return f"helper {self._qualified(module, function.__code__.co_qualname)}"
 
     def begin(self, function: FunctionType) -> bytes:
-        """A reference to the function at which the walk begins."""
+        """Return a reference to the function at which the walk begins."""
         return self._node(function, "function", self._visit_function)
 
     def class_(self, cls: type) -> bytes:
-        """A reference to a class, which is visited later if it has not been yet."""
+        """Return a reference to a class; it is visited later, if it has not been visited yet."""
         reference = self._nodes.get(id(cls))
         if reference is not None:
             return reference
@@ -86,7 +86,7 @@ class References(Parts, ABC):
         return self._node(cls, label, self._visit_class)
 
     def flattened(self, cls: type, name: str) -> bytes:
-        """How JAX flattens the instances of a class of that name, if it is registered as a pytree."""
+        """Make a part of the functions with which JAX flattens a class's instances, if it is a registered pytree."""
         functions = registry().get(cls)
         return self.value(f"flattening of {name}", tuple(functions)) if functions else b""
 
@@ -94,14 +94,14 @@ class References(Parts, ABC):
         return origins.of_module_named(str(cls.__module__)) != origins.USER
 
     def module(self, module: ModuleType) -> bytes:
-        """A module with all that is in it; of a library its name."""
+        """Return a reference to a module: to all its globals if it is the user's, by name if it is a library's."""
         origin = origins.of_module(module)
         if origin != origins.USER or is_extension(module):
             return named_by(module.__name__)
         return self.namespace(vars(module))
 
     def namespace(self, namespace: dict[str, Any]) -> bytes:
-        """A reference to all globals of some code."""
+        """Return a reference to all globals of a module."""
         reference = self._nodes.get(id(namespace))
         if reference is None:
             label = f"namespace {namespace.get('__name__', '?')}"
@@ -109,9 +109,12 @@ class References(Parts, ABC):
         return reference
 
     def named(self, value: Any) -> bytes | None:
-        """What a library, or a user's extension module, has under a name of its own."""
+        """Return a reference by name to a value that a library or extension module has under that name.
+
+        Return None for any other value, except that jcache's own wrappers are encoded by what they wrap.
+        """
         self.meet(value)
-        if hasattr(type(value), "__getattr__"):  # which gives anything, perhaps
+        if hasattr(type(value), "__getattr__"):  # it may return a value for any name
             known = vars_of(value)
         else:
             known = {name: getattr(value, name, None) for name in _NAMES}
@@ -137,17 +140,17 @@ class References(Parts, ABC):
         known = vars_of(value)
         if (wrapped := known.get("__wrapped__")) is None:
             return named_by("jcache")
-        return self.encode(wrapped) + b"".join(self.beside(value)) + self._said(known)
+        return self.encode(wrapped) + b"".join(self.beside(value)) + self._declared(known)
 
-    def _said(self, attributes: Mapping[str, Any]) -> bytes:
-        """What the program says that something jcache has made depends on."""
+    def _declared(self, attributes: Mapping[str, Any]) -> bytes:
+        """Encode the dependencies that the program has declared for an object made by jcache."""
         return self.depends_on(attributes.get(ATTRIBUTE, ()))
 
     def depends_on(self, dependencies: Iterable[Dependency]) -> bytes:
         return b"".join([self.value(f"depends_on {each.name}", each.value()) for each in dependencies])
 
     def _add_state(self, function: FunctionType, code: CodeType, label: str, items: list[bytes]) -> None:
-        """What a function has beside its code."""
+        """Add what a function has besides its code: its name, defaults, closure and attributes."""
         if function.__name__ != code.co_name:
             items.append(text(function.__name__))
         if function.__defaults__ or function.__kwdefaults__:
@@ -178,7 +181,7 @@ class References(Parts, ABC):
 
     def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
         items = []
-        is_library = name_resolution.of_function(function) != origins.USER  # which may note what it has found out
+        is_library = name_resolution.of_function(function) != origins.USER  # it may cache values in its closure
         for each, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True), key=lambda it: it[0]):
             try:
                 value = cell.cell_contents
@@ -190,7 +193,7 @@ class References(Parts, ABC):
         return items
 
     def _member(self, label: str, value: Any) -> bytes:
-        """Code is referred to where it stands, anything else is a part of its own."""
+        """Return a reference to a function or class, or to a new part for any other value."""
         if isinstance(value, FunctionType):
             return self.function(value)
         if isinstance(value, type):
@@ -202,7 +205,7 @@ class References(Parts, ABC):
         name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
         items = [text(name), tagged(b"bytecode", signature(code))]
         if code.co_qualname == _DISPATCHER:
-            items.append(self.encode(dict(vars(function)["registry"])))  # all else is made of these
+            items.append(self.encode(dict(vars(function)["registry"])))  # everything else follows from these
         else:
             self._add_state(function, code, label, items)
         self.parts[label] = part_of(items, "of a library")
@@ -226,7 +229,7 @@ def part_of(items: list[bytes], kind: str) -> Part:
 
 
 def named_by(path: str) -> bytes:
-    """What a library has under a name."""
+    """Return a reference to a library's member by its name."""
     return tagged(b"named", path.encode("utf-8", "surrogatepass"))
 
 

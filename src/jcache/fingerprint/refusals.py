@@ -1,4 +1,4 @@
-"""What is told by its type alone, and what has no fingerprint, and why."""
+"""Values that count by their type alone, and values that cannot be fingerprinted."""
 
 import io
 import types
@@ -13,37 +13,46 @@ _BESIDE_TYPES: Final = (types.FrameType, types.TracebackType, memoryview)
 
 
 class Refused(Exception):
-    """A value that cannot be fingerprinted, why (as the end of a sentence), and what to do."""
+    """Error for a value that cannot be fingerprinted.
+
+    Args:
+        value: the value.
+        reason: why, as the end of a sentence.
+        way_out: what to do instead.
+
+    Attributes:
+        path: how the value is reached from the one that was to be encoded, such as ``.a[0]``.
+    """
 
     def __init__(self, value: Any, reason: str, way_out: str = WAY_OUT) -> None:  # noqa: ANN401
         super().__init__(reason)
         self.reason = reason
         self.type_name = type_name(type(value))
-        self.path = ""  # how it is reached from the value that was asked about, as ``.a[0]``
+        self.path = ""
         self.way_out = way_out
 
     def below(self, step: str) -> "Refused":
-        """The same, seen from one step further up."""
+        """Return this error with a step put before its path, as the holder of the value sees it."""
         self.path = step + self.path
         return self
 
 
 def type_name(cls: type) -> str:
-    """As a message shows it."""
+    """Return the name of a class as messages show it."""
     module = getattr(cls, "__module__", "builtins")
     name = getattr(cls, "__qualname__", cls.__name__)
     return name if module == "builtins" else f"{name} in {module}"
 
 
 def is_beside(value: Any) -> bool:  # noqa: ANN401
-    """Return whether a value runs, waits or tells beside the program, so that its type alone counts."""
+    """Return whether a value serves threads, logging, connections or the like, so that its type alone counts."""
     if isinstance(value, _BESIDE_TYPES):
         return True
     return any(str(each.__module__).partition(".")[0] in _BESIDE for each in type(value).__mro__)
 
 
 def check(value: Any) -> None:  # noqa: ANN401
-    """Raise `Refused` for a value that changes by being read."""
+    """Raise `Refused` for a value that is used up by reading it."""
     if isinstance(value, types.GeneratorType | types.CoroutineType | types.AsyncGeneratorType):
         raise Refused(value, "it is a generator, which reading uses up")
     if hasattr(type(value), "__next__") and not isinstance(value, io.IOBase):

@@ -1,8 +1,8 @@
-"""What a walk saw of values that may change, so that a later walk can tell growth from other changes.
+"""Snapshot of the mutable values that a walk saw, so that a later walk can tell growth from other changes.
 
-A function that is traced or built may fill a memo, append to a log or count its calls. That is no reason not to store
-its result. So the later walk sees a container that only grew, and an integer that became another one, as they were.
-A container that the caller gave is another thing: the caller may look for what was added.
+A function that is traced or built may fill a memo, append to a log or count its calls. Its result may be stored all the
+same. So the later walk sees the earlier state of a container that only grew, and of an integer that was replaced by
+another one. A container that the caller passed is an exception: the caller may look for what was added.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -14,11 +14,11 @@ GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
 Place = tuple[object, str]
-"""Where a value is: the address of what holds it, or a module's name, and its name there."""
+"""Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
 
 
 class Snapshot:
-    """Shallow copies of containers, and the values at places that may change."""
+    """Shallow copies of containers, and values by their places."""
 
     def __init__(self) -> None:
         self._copies: dict[int, Any] = {}
@@ -27,11 +27,11 @@ class Snapshot:
         self._unread: dict[str, Any] = {}
 
     def hold(self, alive: list[object], unread: dict[str, Any]) -> None:
-        """Keep objects, so that no address is used twice, and the attributes that no code reads."""
+        """Keep objects alive, so that no address is used twice, and keep the attributes that no code reads."""
         self._alive, self._unread = alive, unread
 
     def set_since(self, now: "Snapshot") -> list[str]:
-        """Return the labels of attributes that no code reads and that were set since."""
+        """Return the labels of the attributes that no code reads and that have another value in a later snapshot."""
         missing = object()
         before, after = self._unread, now._unread
         labels = sorted({*before, *after})
@@ -48,18 +48,18 @@ class Snapshot:
         self._values[place] = value
 
     def as_it_was(self, container: Any) -> Any:
-        """Return the copy of a container that has only grown since, else the container itself."""
+        """Return the copy of a container if the container has only grown since, else the container itself."""
         copy = self._copies.get(id(container))
         return copy if copy is not None and _has_grown(copy, container) else container
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
-        """Return the value that was at a place, if it and the present one are integers or may be of any type."""
+        """Return the earlier value at a place if both are integers, or if `of_any_type`; else the present value."""
         before = self._values.get(place, value)
         return before if of_any_type or _are_numbers(before, value) else value
 
 
 def _has_grown(before: Any, now: Any) -> bool:
-    """Return whether all items that were in a container are still there, in their places."""
+    """Return whether all items of a container are still there, in their places."""
     if type(before) is not type(now) or len(before) > len(now):
         return False
     if isinstance(before, dict):

@@ -1,8 +1,9 @@
-"""The walk over all that a callable's result depends on.
+"""Walk over everything that a callable's result depends on.
 
-It begins at a function and goes on to whatever its code looks up: helpers, classes, values, modules. Each function,
-class and namespace is a *node* with a label of its own, ``helper pkg.mod.rate``; where one refers to another only the
-label is written down, so that recursion has an end. Each node and each value is a *part*: label, digest, words.
+The walk begins at a function and continues with whatever its code looks up: helpers, classes, values, modules. Each
+function, class and namespace is a *node* with its own label, such as ``helper pkg.mod.rate``. A reference to a node is
+encoded as the node's label alone, so that recursion ends. Each node and each value is a *part*: a label, a digest and a
+short description.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -26,14 +27,14 @@ from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import Snapshot
 
-_TELLS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # methods that may hash, and decide no result by that
+_HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
 _ABSENT: Final = b"absent0:"
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
 
 
 class Walk(References):
-    """One walk; `parts` is what it has found."""
+    """One walk, which collects what it finds in `parts`."""
 
     def __init__(
         self,
@@ -44,10 +45,14 @@ class Walk(References):
         for_trace: bool = False,
         before: Snapshot | None = None,
     ) -> None:
-        """Walk on behalf of a function of that name in the module `home`.
+        """Prepare the walk.
 
-        Attributes of the given `names` count, besides those that it finds in code. Of a trace the order of a dict's
-        items counts. What has only grown since an earlier walk is seen as it was.
+        Args:
+            home: the module of the function at which the walk begins; labels leave its name out.
+            name: the name of that function.
+            names: names of attributes that count besides those whose names the walk finds in code.
+            for_trace: see `jcache.fingerprint.call.fingerprint`.
+            before: see `jcache.fingerprint.call.fingerprint`.
         """
         super().__init__(home, name, for_trace=for_trace, before=before)
         self._bound: dict[tuple[int, bool], dict[Lookup, bytes]] = {}
@@ -62,7 +67,10 @@ class Walk(References):
             self.add_options()
 
     def is_done(self) -> bool:
-        """Return whether no attribute was passed over whose name some code turned out to use."""
+        """Return whether the walk has left out no attribute that code visited later reads.
+
+        If it has, another walk must begin with the `names` of this one.
+        """
         return not self.aside or self.names.isdisjoint({attributes.ALL, *self.aside})
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
@@ -77,7 +85,7 @@ class Walk(References):
 
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace = function.__globals__
-        self.is_telling = function.__code__.co_name in _TELLS
+        self.is_telling = function.__code__.co_name in _HARMLESS
         known = self._bound.setdefault((id(namespace), self.is_telling), {})
         items: list[bytes] = []
         for lookup in sought:
@@ -94,7 +102,7 @@ class Walk(References):
                 return reference
             if origins.of_path(value.__code__.co_filename) == origins.USER:
                 return self.user_function(value)
-        live: Any = function  # not every typeshed knows of its builtins
+        live: Any = function  # some versions of typeshed lack `__builtins__`
         found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
         try:
@@ -137,7 +145,7 @@ class Walk(References):
 
     def _global(self, found: name_resolution.Found) -> bytes:
         name = (str(found.module), found.name)
-        for value, encoding in self._globals.setdefault(name, []):  # of several namespaces by the name of one module
+        for value, encoding in self._globals.setdefault(name, []):  # namespaces may share a name
             if value is found.value:
                 return encoding
         encoding = self.value(f"global {self._qualified(*name)}", self.then(None, ".".join(name), found.value))
@@ -145,7 +153,10 @@ class Walk(References):
         return encoding
 
     def _of_library(self, found: name_resolution.Found) -> bytes:
-        """A name, and what the program may have put there: the world has all that the library has by itself."""
+        """Encode a library's member by its name, and also by its value where the program may have set that.
+
+        What the library itself defines is no part of the fingerprint: `jcache.runtime.worlds` compares distributions.
+        """
         if origins.is_installed(found.origin):
             self.library()
         name, value = named_by(found.path), found.value
@@ -157,11 +168,14 @@ class Walk(References):
             return name
         try:
             return name + self.encode(value)
-        except Refused:  # a table of the library's own
+        except Refused:  # the value is the library's own
             return name
 
     def _environment(self, given: frozenset[Any]) -> bytes:
-        """The variables that the code names; what it reads besides is heard when it runs."""
+        """Encode the environment variables that the code names.
+
+        `jcache.fingerprint.io` records the variables that the code reads in other ways, when it runs.
+        """
         names = sorted(each for each in given if isinstance(each, str))
         for name in names:
             if f"environment {name}" not in self.parts:
@@ -180,7 +194,10 @@ class Walk(References):
             self._seeds.update(names if chance.is_generator(value) else ())
 
     def _meet_at_last(self) -> None:
-        """Take down the dates and the missing seeds, which are found by two names."""
+        """Record uses of the present date, and seeds that are None.
+
+        Each is recognised by two names, and the walk may find one of them much later than the other.
+        """
         for name in sorted(self.calendars and chance.DATES & self.names):
             self.add_met(chance.day(f"datetime.{name}"))
         for label, part in list(self.parts.items()) if self._seeds else ():
@@ -202,7 +219,7 @@ class Walk(References):
 
 
 def digest_of(value: Any) -> bytes | None:
-    """Of a value by itself; None if it has none."""
+    """Return the digest of a value by itself; None if the value cannot be fingerprinted."""
     walk = Walk("", "value", (attributes.ALL,))
     try:
         walk.value("value", value)

@@ -1,4 +1,4 @@
-"""What is known of objects, as long as they live; each is itself, whatever it is equal to."""
+"""Mapping whose keys are objects, compared by identity and referred to weakly."""
 
 import weakref
 from collections.abc import Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class WeakIdentities(Generic[T]):
-    """A mapping from objects that can be referred to weakly."""
+    """Mapping from objects to values; an object's value is forgotten when the object dies."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[object], T]] = {}
