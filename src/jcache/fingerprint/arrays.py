@@ -1,6 +1,6 @@
-"""Arrays of numpy and JAX as bytes; neither is imported, for who has an array has imported them."""
+"""Encoding of the arrays of numpy and JAX, without importing them: whoever has an array has imported its library."""
 
-# ruff: noqa: ANN401 - what is numpy's or JAX's
+# ruff: noqa: ANN401 - values of numpy and JAX
 
 import hashlib
 import sys
@@ -15,7 +15,11 @@ _INSTEAD: Final = "pass in what it is made of"
 
 
 def handler(value: Any) -> Callable[[Any, Any], bytes] | None:
-    """How a value of numpy's or JAX's is encoded; None for any other."""
+    """Return the handler of a value of numpy or JAX; None for any other value.
+
+    Raises:
+        Refused: JAX is tracing the value.
+    """
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return None
@@ -40,7 +44,7 @@ def handler(value: Any) -> Callable[[Any, Any], bytes] | None:
 
 
 def _dtype(encoder: Any, dtype: Any) -> bytes:
-    """Also of dtypes that do not know all of themselves by their `str`: structures and those of ml_dtypes."""
+    """Encode a dtype, also one that its `str` does not describe in full: a structure, or one of ml_dtypes."""
     if dtype.names is not None:
         fields = [
             several(
@@ -82,7 +86,7 @@ def _array(encoder: Any, array: Any) -> bytes:
 
 
 def _layout(array: Any) -> Any:
-    """In which order the elements lie in memory: sums depend on it in their last digits."""
+    """Return the order of an array's elements in memory, because the last digits of a sum depend on it."""
     if array.flags.c_contiguous:
         return "C"
     return "F" if array.flags.f_contiguous else tuple(array.strides)
@@ -135,7 +139,7 @@ def _jax_array(encoder: Any, array: Any) -> bytes:
 
 
 def _place(array: Any) -> Any:
-    """Where tracing sees that an array lies on a mesh, None if it lies on none."""
+    """Return the sharding that tracing sees of an array on a mesh; None if the array is on no mesh."""
     sharding = getattr(getattr(array, "aval", None), "sharding", None)
     return None if getattr(getattr(sharding, "mesh", None), "empty", True) else sharding
 
@@ -169,7 +173,7 @@ def _treedef(encoder: Any, value: Any) -> bytes:
 
 
 def _options_within(function: Any, depth: int = 3) -> Any:
-    """Where older versions keep the options."""
+    """Return the options of a jitted function from its closure, where older versions of JAX keep them."""
     for cell in getattr(function, "__closure__", None) or ():
         found = cell.cell_contents
         if type(found).__name__ == "PjitInfo":
@@ -229,4 +233,4 @@ STABLE: Final = frozenset(
     {_jit_options, _treedef, _scalar, _dtype, _ufunc, _jax_array, _shape, _jitted, _mesh, _abstract_mesh, _spec,
      _named_sharding}
 )  # fmt: skip
-"""Encode what does not change."""
+"""Handlers of values that never change."""

@@ -1,6 +1,6 @@
-"""Which attributes of an object count: those whose names the code that is reached can use.
+"""Selection of the attributes of an object that count: those whose names are used in the code that a walk visits.
 
-Where code can reach attributes without their names, all of them count.
+If that code can read attributes without naming them, all attributes count.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -16,7 +16,7 @@ from jcache.fingerprint.describe import vars_of
 from jcache.jax_internals.registry import registry
 
 ALL: Final = "*"
-NEUTRAL: Final = frozenset({"builtins", "abc", "typing", "collections.abc"})  # whose classes read no attributes
+NEUTRAL: Final = frozenset({"builtins", "abc", "typing", "collections.abc"})  # their classes read no attributes
 _GIVES_ANY: Final = ("__getattr__", "__getattribute__")
 _INNER: Final[dict[type, tuple[str, ...]]] = {
     staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel"),
@@ -26,11 +26,11 @@ READ_ALL: Final = frozenset(
     {"builtins.vars", "builtins.dir", "copy.copy", "copy.deepcopy", "dataclasses.asdict", "dataclasses.astuple",
      "dataclasses.replace", "dataclasses.fields", "_pickle.dumps", "_pickle.dump", "inspect.getmembers"}
 )  # fmt: skip
-"""Functions that reach all attributes of what they are given."""
+"""Functions that read all attributes of their argument."""
 
 
 def held(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what an object has in its ``__dict__`` and ``__slots__``; no code of its class runs."""
+    """Yield the names and values in an object's ``__dict__`` and ``__slots__``, without running code of its class."""
     for name, each in vars_of(value).items():
         yield str(name), each
     for name in slots(type(value)):
@@ -45,7 +45,7 @@ def slots(cls: type) -> list[str]:
 
 
 def is_of_linen(cls: type) -> bool:
-    """Return whether it is a module of flax's linen, each of which this process numbers as it is made."""
+    """Return whether a class is a module of flax.linen; flax numbers the instances anew in each process."""
     return any((each.__module__, each.__name__) == ("flax.linen.module", "Module") for each in cls.__mro__)
 
 
@@ -57,12 +57,12 @@ def is_whole(cls: type) -> bool:
 
 
 def is_kept(cls: type, name: str) -> bool:
-    """Return whether an attribute is what a cached property has kept, which the object's other state decides."""
+    """Return whether an attribute is the cached value of a property, which follows from the object's other state."""
     return any(type(vars(each).get(name)) is functools.cached_property for each in cls.__mro__)
 
 
 def names_in(cls: type) -> Iterator[frozenset[str]]:
-    """Yield the names of the attributes that each method of a class takes."""
+    """Yield the names of the attributes that each method of a class reads."""
     for value in vars(cls).copy().values():
         for function in functions_of(value):
             yield meaning(function.__code__).attributes

@@ -1,4 +1,4 @@
-"""What of a class decides how it works: its bases and what it defines, apart from what is made of these."""
+"""Members of a class that decide how it works, without those that Python or a library derives from them."""
 
 # ruff: noqa: ANN401 - classes hold anything
 
@@ -27,6 +27,7 @@ _NAMED_TUPLE: Final = frozenset({"_make", "_replace", "_asdict", "__new__"})
 
 
 def members(cls: type) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of the members that count."""
     own = vars(cls).copy()
     yield from _described(cls, own)
     for name, value in own.items():
@@ -39,7 +40,7 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
 
 
 def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What is written into the generated methods, and in what order."""
+    """Yield what a library generates methods from, in order: dataclass fields, attrs attributes, enum members."""
     if "__dataclass_fields__" in own:
         fields = own["__dataclass_fields__"].copy().values()
         described = [(*(getattr(each, name) for name in _FIELD), str(each._field_type)) for each in fields]
@@ -63,7 +64,7 @@ _OF_ENUMS: Final = frozenset(
 _OF_PYDANTIC: Final = frozenset(
     f"__pydantic_{name}__"
     for name in ("core_schema", "validator", "serializer", "parent_namespace", "setattr_handlers")
-)  # made of the fields, with addresses in them
+)  # derived from the fields; they contain addresses
 _OF_MEMBERS: Final = frozenset({"_name_", "__objclass__", "_sort_order_", "_value_"})
 
 
@@ -73,7 +74,7 @@ def _is_of_enum(name: str, value: Any, cls: type[enum.Enum]) -> bool:
 
 
 def _function(value: Any) -> types.FunctionType | None:
-    """The function behind a method, whatever kind of method it is."""
+    """Return the function behind a method of any kind; None if there is none."""
     value = getattr(value, "__func__", value)
     while isinstance(value, types.FunctionType) and hasattr(value, "__wrapped__"):
         value = value.__wrapped__

@@ -1,7 +1,7 @@
-"""Bytes that stand for a value: the same in every process, and never the same for two that differ.
+"""Encoding of values as bytes: a value has the same bytes in every process, and different values have different bytes.
 
-Each encoding is ``<letters><number>:<bytes>``: what it is, how long it is (or how many encodings follow), itself. So
-every encoding says where it ends, and no two sequences of encodings are the same bytes.
+An encoding is ``<letters><number>:<bytes>``: a tag, the length in bytes (or the number of encodings that follow), and
+the content. So each encoding marks its own end, and different sequences of encodings have different bytes.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ def tagged(tag: bytes, data: bytes) -> bytes:
 
 
 def text(value: str) -> bytes:
-    """A text, which may have lone surrogates."""
+    """Encode a text, which may contain lone surrogates."""
     return tagged(b"str", value.encode("utf-8", "surrogatepass"))
 
 
@@ -51,11 +51,11 @@ SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {
     EllipsisType: lambda _: b"ellipsis0:",
     NotImplementedType: lambda _: b"notimplemented0:",
 }
-"""Of values that have no parts, by exact type."""
+"""Encoders of values that have no parts, by exact type."""
 
 
 def constant(value: Any) -> bytes | None:  # noqa: ANN401  whatever a compiler puts among the constants
-    """Of a scalar, tuple, frozenset or slice; None for anything else."""
+    """Return the encoding of a scalar, tuple, frozenset or slice; None for anything else."""
     scalar = SCALARS.get(type(value))
     if scalar is not None:
         return scalar(value)

@@ -1,6 +1,6 @@
-"""Functions that return what of an object counts, by its type: those that the program registers, and ready ones.
+"""Key functions by type: they return what counts of an object. The program registers some, others are built in.
 
-A ready one is found by its class's name in a module that the program has loaded; nothing is imported to find out.
+A built-in key function applies to the class that a loaded module has under a certain name; nothing is imported.
 """
 
 # ruff: noqa: ANN401 - objects of any library
@@ -19,13 +19,14 @@ _BUILT_IN: Final = frozenset({*HANDLERS, *SCALARS, object, type, ModuleType})
 
 
 class TypeKey(NamedTuple):
-    """What of the instances of a class counts.
+    """Key function of a class, which returns what counts of an instance.
 
     Attributes:
-        function: returns what counts; None where nothing does but the class.
-        covers: the names of the attributes that it stands for; all others count too. None where no attribute counts.
-        is_fixed: whether instances never change, so that it does not matter which of several equal ones it is.
-        is_registered: whether it is the program's, so that its code counts.
+        function: the key function; None if nothing counts but the class.
+        covers: the names of the attributes whose place its result takes; all other attributes count too. None if no
+            attribute counts.
+        is_fixed: whether instances never change, so that one instance is as good as an equal one.
+        is_registered: whether the program registered the function, so that its code counts.
     """
 
     function: Callable[[Any], object] | None
@@ -38,10 +39,11 @@ _registered: dict[type, TypeKey] = {}
 
 
 def register_key(cls: type, function: Callable[[Any], object] | None) -> None:
-    """Let a function say what of a class's instances counts in the keys of graphs and traces.
+    """Register a function that returns what counts of a class's instances in the keys of graphs and traces.
 
-    What it returns takes the place of the object, whose attributes then do not count. The function's own code counts.
-    Of an instance of a subclass the attributes count as well. Of two registrations of a class the later one holds.
+    Its result takes the place of the instance, whose attributes then do not count. The function's own code counts. If
+    the instance is one of a subclass, its attributes count as well. A later registration of a class replaces the
+    earlier one.
 
     Args:
         cls: a class that cannot be given a method ``__cache_key__``, such as another library's.
@@ -66,7 +68,7 @@ def register_key(cls: type, function: Callable[[Any], object] | None) -> None:
 
 
 def type_key(kind: type) -> TypeKey | None:
-    """Return what of a class's instances counts; None where only its attributes tell."""
+    """Return the key function of a class; None if it has none, so that its attributes decide."""
     for cls in kind.__mro__[:-1]:
         if cls in _registered:
             key, is_own = _registered[cls], kind is cls
@@ -84,7 +86,10 @@ def type_key(kind: type) -> TypeKey | None:
 
 
 def _is_at(module: str, cls: type) -> bool:
-    """Whether a module has a class under its name; one of another package is not looked at, which might import it."""
+    """Return whether a module has a class under the class's name.
+
+    The module must be of the class's own package: reading an attribute of another module might import something.
+    """
     return module.partition(".")[0] == _package(cls) and getattr(sys.modules.get(module), cls.__name__, None) is cls
 
 
@@ -93,13 +98,13 @@ def _package(cls: type) -> str:
 
 
 def _reduced(value: Any) -> object:
-    """What pickle and copy make another one of."""
+    """Return what `pickle` and `copy` rebuild an object from."""
     parts = value.__reduce_ex__(4)
     return parts if isinstance(parts, str) else (parts[1], [_state(each) for each in parts[2:]])
 
 
 def _state(part: Any) -> object:
-    """A part of it without what pandas notes of an object as it is read."""
+    """Return a part of the reduced state without the caches that pandas fills when an object is read."""
     if type(part) is tuple:
         return [_state(each) for each in part if type(each) is not dict or _state(each)]
     if type(part) is dict:
@@ -119,7 +124,7 @@ def _of_arrow(array: Any) -> object:
 
 
 def _of_network(graph: Any) -> object:
-    """Nodes and edges in the order in which they are read."""
+    """Return nodes and edges in the order of iteration."""
     many = graph.is_multigraph()
     edges = [
         (node, [*near], [[*each.items()] if many else each for each in near.values()])
@@ -130,7 +135,7 @@ def _of_network(graph: Any) -> object:
 
 
 def _of_sparse(matrix: Any) -> object:
-    """The flags as scipy would find them out, which it notes in the matrix as soon as one is asked for."""
+    """Return the flags that scipy computes and caches in a matrix at the first request; of a dok matrix, the items."""
     if matrix.format == "dok":
         return [*matrix.items()]
     own = copy.copy(matrix) if matrix.format in {"csr", "csc", "bsr"} else None
@@ -138,7 +143,7 @@ def _of_sparse(matrix: Any) -> object:
 
 
 def _of_configuration(node: Any) -> object:
-    """The resolvers of its interpolations; of a part the parent counts, which has them."""
+    """Return the resolvers of interpolations for a whole configuration; a part has them through its parent."""
     resolvers = sys.modules["omegaconf.basecontainer"].BaseContainer._resolvers
     is_whole = node._get_parent() is None
     return {name: each for name, each in resolvers.items() if is_whole and not name.startswith("oc.")}
@@ -171,7 +176,7 @@ _READY: Final = {
         ("pandas._libs.sparse", "SparseIndex", _FIXED),
         ("pyarrow", "Array ChunkedArray Scalar", TypeKey(_of_arrow, is_fixed=True)),
         ("pyarrow", "DataType", TypeKey(str, is_fixed=True)),
-        ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # which holds an address
+        ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # it holds an address
         ("scipy.sparse", "sparray spmatrix", _covering(_of_sparse, "_dict _has_sorted_indices _has_canonical_format")),
         ("weakref", "WeakKeyDictionary WeakValueDictionary", TypeKey(dict)),
         ("zoneinfo", "ZoneInfo", _FIXED),

@@ -1,4 +1,4 @@
-"""How each type of value becomes bytes: tables by exact type, and by the base that a user's class is derived from."""
+"""Handlers that encode values: tables by exact type, and by the base class of a user's class."""
 
 # ruff: noqa: ANN401 - these functions take whatever a program has
 
@@ -45,8 +45,8 @@ def member(encoder: Encoder, value: Any) -> bytes:
     return several(b"enum", [kind, text(name) if isinstance(name, str) else encoder.encode(value._value_)])
 
 
-def _rough(value: Any) -> tuple[str, ...]:
-    """An order in which sets are read: their own is a matter of chance."""
+def _sort_key(value: Any) -> tuple[str, ...]:
+    """Return a key that sorts the items of a set, because a set's own order differs between processes."""
     kind = type(value)
     named = isinstance(value, type | types.FunctionType)
     shown = repr(value) if kind in SCALARS else value.__qualname__ if named else ""
@@ -59,7 +59,7 @@ def _dict(encoder: Encoder, value: Any) -> bytes:
 
 def _unordered(tag: bytes, kind: Any) -> Handler:
     return lambda encoder, value: unordered(
-        tag, [encoder.encode(each) for each in sorted(kind.__iter__(value), key=_rough)]
+        tag, [encoder.encode(each) for each in sorted(kind.__iter__(value), key=_sort_key)]
     )
 
 
@@ -85,7 +85,7 @@ def _builtin(encoder: Encoder, value: Any) -> bytes:
 
 
 def _shared(encoder: Encoder, value: Any) -> bytes:
-    """Of a function that draws from what all of the process shares, whose state does not count."""
+    """Encode a function that draws from the process's shared generator, without the generator's state."""
     encoder.meet(value)
     return several(b"bound", [encoder.class_(type(value.__self__)), text(value.__name__)])
 
@@ -97,7 +97,7 @@ def _lru(encoder: Encoder, value: Any) -> bytes:
 
 
 def _parts(tag: bytes, *names: str) -> Handler:
-    """Of what is known by some of its attributes."""
+    """Return a handler that encodes some attributes of a value, which determine it."""
 
     def handler(encoder: Encoder, value: Any) -> bytes:
         return several(tag, [encoder.encode(getattr(value, name)) for name in names])
@@ -106,7 +106,7 @@ def _parts(tag: bytes, *names: str) -> Handler:
 
 
 def _texts(tag: bytes, make: Callable[[Any], Any]) -> Handler:
-    """Of what is known by something simpler that can be made of it."""
+    """Return a handler that encodes a simpler value made from the value, which determines it."""
     return lambda encoder, value: several(tag, [encoder.encode(make(value))])
 
 

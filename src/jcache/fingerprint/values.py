@@ -1,6 +1,6 @@
-"""Values as bytes: by type and content, never by `repr` or address.
+"""Encoding of values as bytes: by type and content, never by `repr` or address.
 
-What can change is marked when it is seen again, so that one list in two places is not the same as two equal lists.
+Where a mutable object occurs again, a back reference stands for it: one list in two places is not two equal lists.
 """
 
 # ruff: noqa: ANN401 - these functions take whatever a program has
@@ -28,23 +28,23 @@ _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 
 
 class Encoder:
-    """Makes bytes of values, one after the other: of functions, classes and modules their names."""
+    """Encoder of values, one after the other: functions by name and bytecode, classes and modules by name."""
 
     def __init__(self, *, for_trace: bool = False, before: Snapshot | None = None) -> None:
-        """Encode values, those that were seen `before` as they were if they have only grown."""
-        self.for_trace = for_trace  # whether the order of a dict's items counts
+        """Prepare the encoder; see `jcache.fingerprint.call.fingerprint` for the arguments."""
+        self.for_trace = for_trace
         self.snapshot = Snapshot()
-        self.may_grow = True  # whether it is no reason not to store that a container grows
+        self.may_grow = True  # whether a container may grow during the call
         self._before = before
         self.nones: set[str] = set()  # names of attributes that are None
-        self.names: set[str] = {attributes.ALL}  # of the attributes that count
-        self.aside: set[str] = set()  # names of those that do not
-        self.is_given = False  # whether a caller gave it: all of that counts
+        self.names: set[str] = {attributes.ALL}  # of attributes that count
+        self.aside: set[str] = set()  # names of attributes that were left out
+        self.is_given = False  # whether the caller passed the value: then all its attributes count
         self._readings = Readings()
         self._wholly: dict[type, bool] = {}
-        self._linen_ids: dict[object, int] = {}  # of flax's modules, which this process numbers as they are made
+        self._linen_ids: dict[object, int] = {}  # a stable number for each `_id` of a flax module
         self._seen: dict[int, int] = {}
-        self.alive: list[object] = []  # what was seen, so that no address is used twice
+        self.alive: list[object] = []  # the objects seen, so that no address is used twice
 
     def function(self, function: types.FunctionType) -> bytes:
         name = f"{function.__module__}.{function.__qualname__}"
@@ -57,26 +57,26 @@ class Encoder:
         return text(module.__name__)
 
     def named(self, value: Any) -> bytes | None:
-        """Return the name that something has in its module; None for anything else."""
+        """Return the encoded name of a value that its module holds under that name; None for any other value."""
         name, home = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
         is_there = isinstance(name, str) and getattr(sys.modules.get(str(home)), name, None) is value
         return text(f"{home}.{name}") if is_there else None
 
     def is_library(self, cls: type) -> bool:
-        """Return whether a class is not the user's own, so that all attributes of its instances count."""
+        """Return whether a class is a library's, so that all attributes of its instances count."""
         return True
 
     def library(self) -> None:
-        """Take down that code of a library may run."""
+        """Record that library code may run."""
 
     def set_aside(self, what: str, value: Any) -> None:
-        """Take down a value that is no part of the encoding."""
+        """Record a value that the encoding leaves out."""
 
     def meet(self, value: Any) -> None:
-        """Take down what cannot be repeated."""
+        """Record a value that code can reach, if it is a source of nondeterminism."""
 
     def encode(self, value: Any) -> bytes:
-        """Encode any value; raise `Refused` for one that has no fingerprint."""
+        """Return the encoding of any value; raise `Refused` if it cannot be fingerprinted."""
         kind = type(value)
         scalar = SCALARS.get(kind)
         if scalar is not None:
@@ -100,12 +100,15 @@ class Encoder:
         return handler(self, value)
 
     def reading(self, value: Any) -> bytes:
-        """A clock's reading of this process, or what it drew at random, which another process has otherwise."""
+        """Encode a clock reading or a random value by its type alone, because each process has its own."""
         self.set_aside("", value)
         return tagged(b"reading", type(value).__name__.encode())
 
     def then(self, holder: object, name: str, value: Any, *, of_any_type: bool = False) -> Any:
-        """Return a value that something holds under a name; an integer as it was before."""
+        """Return the value that `holder` has under `name`, or the one that it had in the earlier snapshot.
+
+        The earlier one is returned if both are integers, or if `of_any_type`.
+        """
         if of_any_type or type(value) is int:
             place = (id(holder), name)
             if self._before is not None:
@@ -123,7 +126,7 @@ class Encoder:
         return encodings
 
     def attributes(self, values: Iterable[tuple[str, Any]]) -> bytes:
-        """Of named values; their order does not matter."""
+        """Encode named values, whose order does not count."""
         encodings: list[bytes] = []
         for name, value in sorted(values, key=lambda each: each[0]):
             try:
@@ -136,7 +139,7 @@ class Encoder:
         keyed = [
             (self.encode(key), key, value)
             for key, value in values
-            if not (type(key) is str and key == "__builtins__")  # which `exec` leaves in a namespace
+            if not (type(key) is str and key == "__builtins__")  # `exec` adds it
         ]
         if not self.for_trace:
             keyed.sort(key=lambda each: each[0])
@@ -149,7 +152,7 @@ class Encoder:
         return several(tag, encodings)
 
     def beside(self, value: Any) -> list[bytes]:
-        """Of the attributes that somebody has given to a callable which wraps another one, if there are any."""
+        """Return the encoding of the attributes that were set on a wrapper of a callable; [] if there are none."""
         own = {
             name: each
             for name, each in getattr(value, "__dict__", {}).copy().items()
@@ -158,7 +161,7 @@ class Encoder:
         return [self.attributes(own.items())] if own else []
 
     def state(self, value: Any, beside: Collection[str] = ()) -> bytes:
-        """Of the attributes of an object that count, beside those of some names."""
+        """Encode the attributes of an object that count, without those named in `beside`."""
         kind = type(value)
         wholly = self._is_whole(kind)
         found = []
@@ -177,7 +180,7 @@ class Encoder:
         return self.attributes(found)
 
     def _is_whole(self, kind: type) -> bool:
-        """Whether all attributes of the instances of a class count, which library code reads, say."""
+        """Return whether all attributes of a class's instances count, for example because library code reads them."""
         known = self._wholly.get(kind)
         if known is None:
             bases = [each for each in kind.__mro__ if each.__module__ not in attributes.NEUTRAL]
@@ -188,7 +191,7 @@ class Encoder:
 
 
 def _is_plain(cls: type, base: type) -> bool:
-    """Whether an instance has nothing beyond its base's state, ``__dict__`` and ``__slots__``, as pickle tells it."""
+    """Return whether instances hold only the base's state, ``__dict__`` and ``__slots__``; pickle tests the same."""
     size = base.__basicsize__ + _POINTER * len(attributes.slots(cls))
     flags = cls.__flags__
     if cls.__dictoffset__ and not base.__dictoffset__ and not flags & _MANAGED_DICT:
@@ -199,7 +202,7 @@ def _is_plain(cls: type, base: type) -> bool:
 
 
 def _handler(value: Any, kind: type) -> Handler:
-    """How a value is encoded whose exact type is in no table."""
+    """Return the handler of a value whose exact type is in no table."""
     key = type_key(kind)
     if key is not None:
         return _of_fixed if key.is_fixed else _by_key
@@ -226,7 +229,7 @@ def _module(encoder: Encoder, value: Any) -> bytes:
 
 
 def _by_key(encoder: Encoder, value: Any) -> bytes:
-    """Of what counts by what a function returns of it."""
+    """Encode a value by what its key function returns."""
     kind = type(value)
     key = type_key(kind)
     items = [encoder.class_(kind)]
@@ -244,17 +247,17 @@ def _of_fixed(encoder: Encoder, value: Any) -> bytes:
 
 
 def _by_type(encoder: Encoder, value: Any) -> bytes:
-    """Of what only tells of the result, or belongs to the running process."""
+    """Encode by its type alone a value that only reports, or that belongs to the running process."""
     return tagged(b"opaque", type_name(type(value)).encode())
 
 
 def _file(encoder: Encoder, value: Any) -> bytes:
-    """Of a file that is open for reading: what is in it, and how far it was read."""
+    """Encode a file that is open for reading: its content and its position."""
     if isinstance(value, io.BytesIO | io.StringIO) and not value.closed:
         return several(b"file", [encoder.encode((value.getvalue(), value.tell()))])
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         if value.readable() and value.seekable():
-            is_number = type(value.name) is int  # of a file without a name, which is to stay open
+            is_number = type(value.name) is int  # a descriptor, which must stay open
             with open(f"/dev/fd/{value.name}" if is_number else value.name, "rb") as file:
                 digest = sha256(file.read())
             return several(b"file", [tagged(b"content", digest), encoder.encode(value.tell())])
@@ -262,11 +265,11 @@ def _file(encoder: Encoder, value: Any) -> bytes:
 
 
 def _opaque(encoder: Encoder, value: Any) -> bytes:
-    """Of what has a state that Python cannot see, or only by making a copy."""
+    """Encode by its class alone a value whose state Python sees at most in a copy; the copy is left out."""
     check(value)
     try:
         reduced = value.__reduce_ex__(4)
-    except Exception:  # noqa: BLE001  whatever it says of that
+    except Exception:  # noqa: BLE001  its own code may raise anything
         return several(b"opaque", [encoder.class_(type(value))])
     encoder.set_aside(f"state of {type(value).__qualname__}", reduced)
     return several(b"opaque", [encoder.class_(type(value))])
