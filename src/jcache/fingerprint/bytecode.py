@@ -1,8 +1,8 @@
-"""What the interpreter runs: compared, and read for the names that it looks up.
+"""Bytecode of functions: its digest, and the names that it looks up.
 
-``Chain`` is a name that is looked up outside of the function, with the attributes that are taken from it at once:
-``("np", "linalg", "norm")``. Its first word is a global's name, or ``import:LEVEL:MODULE`` for what the function
-imports itself.
+A ``Chain`` is a name that code looks up outside of the function, followed by the attributes that it reads from there
+directly: ``("np", "linalg", "norm")``. The first item is the name of a global, or ``import:LEVEL:MODULE`` for a module
+that the function itself imports.
 """
 
 import dis
@@ -37,15 +37,15 @@ _HAS_DOCSTRING: Final = 0x4000000
 
 
 class Named(NamedTuple):
-    """A variable or an attribute that is an argument."""
+    """Variable or attribute that is passed as an argument."""
 
     name: str
 
 
 def signature(code: CodeType) -> bytes:
-    """Return a digest of what a code object does: its instructions, constants and names, but no place in a file.
+    """Return a digest of what a code object does: its instructions, constants and names, but no file or line.
 
-    A docstring counts only where an instruction loads it, as any constant.
+    A docstring counts only if an instruction loads it, like any constant.
     """
     constants = [
         tagged(b"code", signature(each)) if isinstance(each, CodeType) else constant(each) or text(repr(each))
@@ -75,13 +75,15 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 class Reads:
-    """What a function and those that stand in it look up.
+    """Names that a function and the functions nested in it look up.
 
     Attributes:
-        chains: of names.
-        given: the first argument or index, where it is a constant text, `Named` where it is a variable, or NOTHING
-            where a chain is called without any or with None; None among them where it is something else.
-        attributes: names of all attributes that are read, of whatever, among others; "*" where any may be.
+        chains: all chains.
+        given: the first arguments or indices of each chain: a constant text, `Named` for a variable, NOTHING for a call
+            without arguments or with None, and None for anything else.
+        attributes: the names of all attributes that the code reads, of any object, among other names; "*" if the code
+            may read any attribute.
+        bindings: the import chains that each local name may be bound to.
     """
 
     def __init__(self) -> None:
@@ -105,7 +107,7 @@ def reads(code: CodeType) -> Reads:
 
 
 def _written(code: CodeType, listing: list[Step]) -> Iterator[str]:
-    """The names of attributes that stand as texts in the code, "*" where code may compute one."""
+    """Yield the names of attributes that are texts in the code; "*" if the code may compute such a name."""
     uses = _BY_NAME.intersection(code.co_names)
     matches = [each for each in listing if each.name == "MATCH_CLASS"]
     if "__dict__" in code.co_names or any(each.number for each in matches) or (uses and _computes(listing)):
@@ -117,7 +119,7 @@ def _written(code: CodeType, listing: list[Step]) -> Iterator[str]:
 
 
 def _computes(listing: list[Step]) -> bool:
-    """Whether a function that takes an attribute by its name is given one that does not stand there."""
+    """Return whether a function such as `getattr` may be called with a name that is no constant."""
     for at, each in enumerate(listing):
         if each.value in _BY_NAME and each.name in _GLOBAL | ATTRIBUTE:
             given = list(takewhile(lambda step: step.name not in _CALLS, listing[at + 1 :]))
@@ -129,7 +131,7 @@ def _computes(listing: list[Step]) -> bool:
 
 
 def _imports(listing: list[Step], found: Reads) -> None:
-    """Notes which local names are bound by imports, and to what."""
+    """Record the chains of a function's imports, and the local names bound to them."""
     for at, each in enumerate(listing):
         if each.name != "IMPORT_NAME":
             continue
@@ -185,7 +187,7 @@ def _begun(each: Step, found: Reads) -> set[Chain]:
 def _note(bases: set[Chain], listing: list[Step], place: range, found: Reads, *, called: bool) -> None:
     after = listing[place.stop : place.stop + 5]
     if bases == {("__name__",)} and after and after[0][:2] == ("STORE_NAME", "__module__"):
-        return  # what every class statement begins with
+        return  # every class statement begins with this
     given = _given(listing[place.start - 1] if place.start else None, after, called=called)
     for base in bases:
         found.chains.add(base)
@@ -193,7 +195,10 @@ def _note(bases: set[Chain], listing: list[Step], place: range, found: Reads, *,
 
 
 def _given(before: Step | None, after: list[Step], *, called: bool) -> Any:  # noqa: ANN401
-    """The text in ``x[text]``, ``x(text)``, ``x(text, more)`` or ``text in x``; the variable in ``x(variable)``."""
+    """Return what a chain ``x`` is called or indexed with, as in `Reads.given`.
+
+    A constant text is found in ``x[text]``, ``x(text)``, ``x(text, more)`` and ``text in x``.
+    """
     names = [each.name for each in after]
     if names[:1] == ["CONTAINS_OP"] and before is not None:
         return _text(before)
@@ -211,7 +216,7 @@ def _given(before: Step | None, after: list[Step], *, called: bool) -> Any:  # n
 
 
 def _variable(after: list[Step]) -> Any:  # noqa: ANN401
-    """NOTHING for ``x(None)`` and ``x(seed=None)``, the variable's name for ``x(variable)``, None for all else."""
+    """Return NOTHING for ``x(None)`` and ``x(seed=None)``, `Named` for ``x(variable)``, None for anything else."""
     first, attributes = after[0], 1
     if first.name == "LOAD_CONST":
         return NOTHING if first.value is None and after[1:] and after[1].name in _CALLS else None

@@ -1,8 +1,8 @@
-"""What the interpreter gives that is another thing in each process, on each day or on each host.
+"""Functions and values that differ between processes, days or hosts.
 
-What cannot be repeated is no reason to refuse a function that can reach it: it is named, so that what was made with it
-is compared with what the next processes make. A calendar's day and the facts of a host are inputs, which are parts of
-the key by their present value. Only what a person types is refused.
+A function that can reach a source of nondeterminism is not refused. The fingerprint names the source, so that a result
+is compared with the results of the next processes. The date and the facts of a host are inputs: their present values
+are parts of the key. Only what a person types, or what standard input holds, is refused.
 """
 
 # ruff: noqa: ANN401 - names stand for anything
@@ -23,7 +23,7 @@ _RANDOM: Final = "another random value in each process"
 _DAY: Final = "the date"
 _HOST: Final = "a fact of this host"
 _PERSON: Final = "what a person types"
-_OF: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+_FUNCTIONS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     _TIME: (("time", "time monotonic perf_counter process_time thread_time clock_gettime time_ns monotonic_ns"),
             ("time", "perf_counter_ns process_time_ns thread_time_ns clock_gettime_ns")),
     _DAY: (("time", "localtime gmtime ctime asctime strftime"),
@@ -35,9 +35,9 @@ _OF: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
             ("os", "uname cpu_count process_cpu_count getlogin"), ("getpass", "getuser"), ("locale", "getlocale")),
     _PERSON: (("builtins", "input"),),
 }  # fmt: skip
-"""Functions by what they give, and by their modules."""
+"""Names of functions, by what they return and by their modules."""
 _GIVES: Final = {
-    f"{home}.{name}": gives for gives, groups in _OF.items() for home, names in groups for name in names.split()
+    f"{home}.{name}": gives for gives, groups in _FUNCTIONS.items() for home, names in groups for name in names.split()
 }
 DATES: Final = frozenset({"now", "utcnow", "today"})
 _SEEDED: Final = frozenset(
@@ -48,15 +48,23 @@ _COMPILED: Final = ("cython_function_or_method", "builtin_function_or_method", "
 
 
 class Met(NamedTuple):
-    """Something that is another thing in each process, on each day or on each host."""
+    """Something that differs between processes, days or hosts: a source of nondeterminism, an input, or both."""
 
-    words: str  # a sentence; empty for an input
-    label: str = ""  # of the part of the key that it is, empty for none
-    value: Callable[[], object] = bool  # makes the value of that part
+    words: str  # a sentence that names a source of nondeterminism; empty for a mere input
+    label: str = ""  # the label of the part that an input becomes; empty for a mere source of nondeterminism
+    value: Callable[[], object] = bool  # returns the present value of that part
 
 
 def met(value: Any, given: Iterable[object] = ()) -> Met | None:
-    """Return what a value is of this kind when it is called with some arguments, None if it is nothing of the kind."""
+    """Return what differs between processes, days or hosts if code calls a value; None if nothing does.
+
+    Args:
+        value: any value that code can reach.
+        given: what the code calls it with, as in `jcache.fingerprint.bytecode.Reads`.
+
+    Raises:
+        Refused: the value reads what a person types, or is standard input.
+    """
     if value is not None and (value is sys.stdin or value is sys.__stdin__):
         raise Refused(value, "it is what the program is given to read", "read it before and pass it in")
     if not isinstance(value, _CALLED) and type(value).__name__ not in _COMPILED:
@@ -77,17 +85,17 @@ def met(value: Any, given: Iterable[object] = ()) -> Met | None:
 
 
 def day(name: str) -> Met:
-    """Return what a function is that gives the date and the time."""
+    """Return the `Met` of a function that returns the date and the time."""
     return Met(f"`{name}` gives {_TIME}", "day", lambda: str(datetime.date.fromtimestamp(clock.now_ns() / 1e9)))
 
 
 def is_calendar(value: Any) -> bool:
-    """Return whether a value is one of the classes that have methods for the present date."""
+    """Return whether a value is `datetime.datetime` or `datetime.date`, which have methods for the present date."""
     return value is datetime.datetime or value is datetime.date
 
 
 def is_shared_random(value: Any) -> bool:
-    """Return whether a value is a function of ``random`` or ``numpy.random`` that has no generator of its own."""
+    """Return whether a value draws from the process's ``random`` or ``numpy.random`` generator, or from the system."""
     owner = getattr(value, "__self__", None)
     if owner is None or isinstance(owner, types.ModuleType):
         return False
@@ -98,7 +106,7 @@ def is_shared_random(value: Any) -> bool:
 
 
 def is_generator(value: Any) -> bool:
-    """Return whether a value makes generators of random numbers from a seed."""
+    """Return whether a value is a class or function that makes a random generator from a seed."""
     name = getattr(value, "__name__", None)
     return name in _SEEDED and any(
         getattr(sys.modules.get(home), name, None) is value for home in ("random", "numpy.random")
@@ -106,7 +114,7 @@ def is_generator(value: Any) -> bool:
 
 
 def of_unimported(path: str, given: Iterable[object]) -> Met | None:
-    """Return the same for something of a library that nobody has imported yet."""
+    """Return the `Met` of a member of a library that is not imported yet; None if it draws no random value."""
     home, _, name = path.rpartition(".")
     draws = home == "numpy.random" and (NOTHING in given or (name[:1].islower() and name != "default_rng"))
     return Met(f"`{path}` may draw {_RANDOM}") if draws else None
@@ -117,7 +125,7 @@ def seeds(given: Iterable[object]) -> list[str]:
 
 
 def name_of(value: Any) -> str:
-    """Return the module and the name of a function, as the table has them."""
+    """Return the module and the name of a function, as in `_FUNCTIONS`."""
     home = getattr(value, "__module__", None) or _home(getattr(value, "__self__", None))
     return f"{'os' if home in {'posix', 'nt'} else home}.{getattr(value, '__qualname__', '')}"
 
@@ -137,7 +145,7 @@ def _fact(value: Callable[[], object]) -> str:
 
 
 class Readings:
-    """Tells numbers that a clock has shown since this process began."""
+    """Ranges of the clock readings since this process began."""
 
     def __init__(self) -> None:
         now, since = clock.now_ns(), clock.monotonic()
@@ -146,10 +154,10 @@ class Readings:
         self._since = _BEGAN, since
 
     def has(self, kind: type, value: Any) -> bool:
-        """Return whether a number is one of them: of seconds, or as a whole number of a smaller unit."""
+        """Return whether a number is such a reading: in seconds, or as an integer in a smaller unit."""
         if kind is float:
             low, high = self._since
-            is_fine = bool(value * 1e5 % 1 != 0)  # nobody would write it: it has more digits than a microsecond
+            is_fine = bool(value * 1e5 % 1 != 0)  # finer than 10 µs: nobody wrote it
             return bool(value >= low) and ((value <= high and is_fine) or self._time[0] <= value <= self._time[1])
         if kind is not int or value < _LARGE:
             return False
@@ -160,7 +168,7 @@ class Readings:
 
 _LARGE: Final = 10**9
 _NANOSECONDS: Final = 10**10
-_MILLISECOND: Final = 10**6  # in nanoseconds: what somebody wrote is a multiple of it
-_BEGAN: Final = clock.monotonic() - (clock.now_ns() - clock.began_ns()) / 1e9  # when this process did
+_MILLISECOND: Final = 10**6  # in nanoseconds; a number that somebody wrote is a multiple of it
+_BEGAN: Final = clock.monotonic() - (clock.now_ns() - clock.began_ns()) / 1e9  # monotonic start of this process
 LOWEST: Final = min(_BEGAN, _LARGE)
-"""No smaller number is the reading of a clock."""
+"""Lower bound of clock readings: no smaller number is one."""

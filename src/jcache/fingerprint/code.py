@@ -1,4 +1,4 @@
-"""What a code object means, worked out once for each."""
+"""Digest and look-ups of code objects, computed once for each."""
 
 import functools
 from types import CodeType
@@ -10,7 +10,7 @@ from jcache.fingerprint.weak_map import WeakIdentities
 
 
 class Lookup:
-    """Names that code looks up; there is one for all functions that look up the same."""
+    """Chain of names that code looks up; all functions with the same look-up share one object."""
 
     __slots__ = ("chain", "given", "name")
 
@@ -19,11 +19,11 @@ class Lookup:
 
 
 class Meaning(NamedTuple):
-    """What a function's code does and looks up."""
+    """Digest of a function's code, and the names that the code uses."""
 
     digest: bytes
-    lookups: tuple[Lookup, ...]  # outside of itself, in order
-    attributes: frozenset[str]  # the names of all that it takes, of whatever
+    lookups: tuple[Lookup, ...]  # of names from outside of the function, sorted
+    attributes: frozenset[str]  # the names of the attributes that it reads, of any object
 
 
 _known: Final[WeakIdentities[Meaning]] = WeakIdentities()

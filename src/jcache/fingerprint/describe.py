@@ -1,4 +1,4 @@
-"""Parts of a fingerprint in words: what a value is, and what has changed."""
+"""Short descriptions of the parts of a fingerprint, and of what differs between two fingerprints."""
 
 import re
 import sys
@@ -11,47 +11,53 @@ SHORT: Final = 80
 _DIGITS: Final = 24
 _SECRET: Final = re.compile("auth|credential|key|passw|secret|token", re.IGNORECASE)
 _BIG: Final = 10**40
-_MANY: Final = 60  # of what an object or a container holds
-_FEW: Final = 12  # of what one in it holds
-_FIRST: Final = 3  # of some changes
-_LONG: Final = 1000  # characters that tell it
-_DEEP: Final = 3
+_MAX_ITEMS: Final = 60  # in an object or container
+_MAX_INNER_ITEMS: Final = 12  # in an object or container inside of another one
+_MAX_CHANGES: Final = 3  # in `some`
+_MAX_CHARACTERS: Final = 1000  # in a description of contents
+_MAX_DEPTH: Final = 3
 _ARRAYS: Final = frozenset({"numpy", "jaxlib", "jax"})
 _NAMESPACES: Final = frozenset({"SimpleNamespace", "Namespace"})
 _DIGEST: Final = re.compile(f"(?:^| )([0-9a-f]{{{_DIGITS}}})$")
 _STRUCTURE: Final = re.compile(
     r"(?:(?P<kind>[\w.<>]+)?\(|[\[{])(?P<inner>.*)[)\]}] " + f"(?P<digest>[0-9a-f]{{{_DIGITS}}})", re.DOTALL
 )
-_OBJECT: Final = re.compile(r"(?P<head>(?P<name>\w+)=[\w.<>]+)\((?P<inner>.*)\)", re.DOTALL)  # among attributes
+_OBJECT: Final = re.compile(r"(?P<head>(?P<name>\w+)=[\w.<>]+)\((?P<inner>.*)\)", re.DOTALL)  # name=Class(…)
 _LISTS: Final[Mapping[type, tuple[str, str]]] = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}")}
 
 
 def shortened(digest: bytes) -> str:
-    """As much of a digest as tells things apart."""
+    """Return the beginning of a digest in hexadecimal, long enough to tell values apart."""
     return digest.hex()[:_DIGITS]
 
 
 def describe(value: Any, digest: bytes, label: str = "") -> str:  # noqa: ANN401
-    """A value in words, different ones for different values; of what its label says is secret a digest alone."""
+    """Return a description of a value; different values have different descriptions.
+
+    Args:
+        value: any value.
+        digest: the digest of its encoding.
+        label: the label of its part. If the label suggests a secret, the description has only the type and the digest.
+    """
     if label and not isinstance(value, int | float | None) and _SECRET.search(label):
         return f"{_kind(value)} {shortened(digest)}"
-    return plain(value) or _list(value) or f"{_told(value) or _kind(value)} {shortened(digest)}"
+    return plain(value) or _list(value) or f"{_contents(value) or _kind(value)} {shortened(digest)}"
 
 
 def in_short(value: Any) -> str:  # noqa: ANN401
-    """A value in words, which may be the same for different ones."""
-    return _item("", value, _DEEP)
+    """Return a description without a digest, which different values may share."""
+    return _item("", value, _MAX_DEPTH)
 
 
-def _told(value: Any) -> str | None:  # noqa: ANN401
-    """What a value holds: told by itself, if it is of ours."""
+def _contents(value: Any) -> str | None:  # noqa: ANN401
+    """Return a description of a value's contents, if it is short enough; objects of jcache describe themselves."""
     ours = type(value).__module__.partition(".")[0] == "jcache" and getattr(value, "in_words", None)
-    told = ours() if ours else _structure(value, _DEEP)
-    return told if told is None or len(told) <= _LONG else None
+    told = ours() if ours else _structure(value, _MAX_DEPTH)
+    return told if told is None or len(told) <= _MAX_CHARACTERS else None
 
 
 def plain(value: Any) -> str | None:  # noqa: ANN401
-    """A short scalar as Python writes it; None for anything else."""
+    """Return a short scalar as Python writes it; None for anything else."""
     kind = type(value)
     if value is None or kind is bool or kind is float:
         return "nan" if value != value else repr(value)
@@ -78,8 +84,8 @@ def _list(value: Any) -> str | None:  # noqa: ANN401
 
 
 def _structure(value: Any, depth: int) -> str | None:  # noqa: ANN401
-    """What an object or a container holds, in short; the code of its class is not run for it."""
-    kind, most = type(value), _MANY if depth == _DEEP else _FEW
+    """Return a description of what an object or container holds, without running code of its class."""
+    kind, most = type(value), _MAX_ITEMS if depth == _MAX_DEPTH else _MAX_INNER_ITEMS
     if depth == 0:
         return None
     if issubclass(kind, dict):
@@ -97,7 +103,7 @@ def _structure(value: Any, depth: int) -> str | None:  # noqa: ANN401
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
-    """What an object of a user's, or of most libraries, has by name: arrays, and Python's own objects, show nothing."""
+    """Return an object's attributes by name; none for arrays and for most objects of the standard library."""
     kind = type(value)
     if issubclass(kind, tuple) and isinstance(names := getattr(kind, "_fields", None), tuple):
         return list(zip(map(str, names), tuple.__iter__(value), strict=False))
@@ -124,7 +130,7 @@ def _kind(value: Any) -> str:  # noqa: ANN401
 
 
 def vars_of(value: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the attributes that an object has now, in a copy; no code of its class runs."""
+    """Return a copy of an object's ``__dict__``, without running code of its class."""
     try:
         own = object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -133,22 +139,23 @@ def vars_of(value: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Return a short text for each part that is not the same: ``theta 2.0 → 3.0``, ``helper `rate` changed``.
+    """Return a short text for each part that differs: ``theta 2.0 → 3.0``, ``helper `rate` changed``.
 
-    What changed by itself comes first; code that only leads to it is not mentioned beside it.
+    They are sorted by kind: changed functions, arguments, other values, environment variables, the rest. A function
+    that only calls a changed one does not differ.
     """
     return [text for _, text in labelled_changes(old, new)]
 
 
 def labelled_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the texts of `changes`, each behind the label of the part that it is about."""
+    """Return the texts of `changes`, each as a pair with the label of its part before it."""
     differing = [each for each in sorted({*old, *new}) if _digest(old.get(each)) != _digest(new.get(each))]
     found = [(_change(label, old.get(label), new.get(label)), label) for label in differing]
     return [(label, text) for (_, text), label in sorted(found)]
 
 
 def _digest(text: str | None) -> str | None:
-    """What tells whether it is the same: the digest, if there is one."""
+    """Return what decides whether two descriptions are of the same value: the digest, if there is one."""
     found = _DIGEST.search(text) if text else None
     return found[1] if found else text
 
@@ -158,13 +165,13 @@ def _change(label: str, old: str | None, new: str | None) -> tuple[int, str]:
     rank = {"argument": 0, "global": 1, "closure": 1, "default": 1, "attribute": 1, "environment": 2}.get(kind, 3)
     if kind in {"function", "helper", "class", "namespace", "ran"}:
         what = f"{kind} `{name}`" if name else kind
-        rank = -1 if kind in {"function", "helper"} and old and new else rank  # before what its new code reaches
+        rank = -1 if kind in {"function", "helper"} and old and new else rank  # before what its code reaches
         return rank, what + (" changed" if old and new else " is new" if new else " is gone")
     shown = name if kind in {"argument", "distribution"} and name else label
     if old is None or new is None:
         return rank, f"{shown} {new} is new" if old is None else f"{shown} {old} is gone"
     gone, come = (_STRUCTURE.fullmatch(text) for text in (old, new))
-    apart = _apart(*(found["inner"] if found else "" for found in (gone, come)))
+    apart = _differences(*(found["inner"] if found else "" for found in (gone, come)))
     if any(apart):
         return rank, f"{shown} {', '.join(apart[0]) or 'nothing'} → {', '.join(apart[1]) or 'nothing'}"
     told = [_DIGEST.sub("", each) for each in (old, new)]
@@ -176,13 +183,16 @@ def _change(label: str, old: str | None, new: str | None) -> tuple[int, str]:
 
 
 def _briefly(text: str) -> str:
-    """What a value is, without what it holds, where that does not tell it from another."""
+    """Return a description without the value's contents, for values whose described contents do not differ."""
     found = _STRUCTURE.fullmatch(text)
     return f"{found['kind'] or 'contents'} {found['digest']}" if found else text
 
 
-def _apart(old: str, new: str, path: str = "") -> tuple[list[str], list[str]]:
-    """What one object or container holds and another does not, either way; of objects in them only what differs."""
+def _differences(old: str, new: str, path: str = "") -> tuple[list[str], list[str]]:
+    """Return the items that only the old object or container holds, and those that only the new one holds.
+
+    Of an object that both hold under one name, only the attributes that differ are returned.
+    """
     gone, come = _items(old), _items(new)
     mine, theirs = ([each for each in these if each not in those] for these, those in ((gone, come), (come, gone)))
     inner = {found["head"]: (each, found["inner"]) for each in theirs if (found := _OBJECT.fullmatch(each))}
@@ -190,7 +200,7 @@ def _apart(old: str, new: str, path: str = "") -> tuple[list[str], list[str]]:
     for each in list(mine):
         if (found := _OBJECT.fullmatch(each)) and found["head"] in inner:
             other, holds = inner[found["head"]]
-            apart = _apart(found["inner"], holds, f"{path}{found['name']}.")
+            apart = _differences(found["inner"], holds, f"{path}{found['name']}.")
             if all(apart):
                 mine.remove(each)
                 theirs.remove(other)
@@ -200,7 +210,7 @@ def _apart(old: str, new: str, path: str = "") -> tuple[list[str], list[str]]:
 
 
 def _items(inner: str) -> list[str]:
-    """What stands between the brackets of an object or a container, as `_structure` has written it."""
+    """Split the text that `_structure` has written between brackets into its items."""
     items, depth, quote, start = [], 0, "", 0
     for at, sign in enumerate(inner):
         if quote:
@@ -216,5 +226,5 @@ def _items(inner: str) -> list[str]:
 
 
 def some(changes: Sequence[str]) -> str:
-    more = f" and {len(changes) - _FIRST} more" if len(changes) > _FIRST else ""
-    return f"{'; '.join(changes[:_FIRST])}{more}"
+    more = f" and {len(changes) - _MAX_CHANGES} more" if len(changes) > _MAX_CHANGES else ""
+    return f"{'; '.join(changes[:_MAX_CHANGES])}{more}"

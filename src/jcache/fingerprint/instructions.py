@@ -1,4 +1,4 @@
-"""The instructions of code objects, alike for the versions of Python as far as it goes."""
+"""Instructions of code objects, with differences between versions of Python removed as far as possible."""
 
 import dis
 import sys
@@ -10,25 +10,25 @@ _NULL: Final = "PUSH_NULL"
 _NULL_AFTER: Final = sys.version_info >= (3, 13)
 _FLAGGED: Final = frozenset({"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LOAD_GLOBAL"})
 ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-INDEX: Final = 26  # of BINARY_OP, from 3.14 on
+INDEX: Final = 26  # argument with which BINARY_OP indexes, from 3.14 on
 
 
 class Step(NamedTuple):
-    """An instruction."""
+    """One instruction."""
 
-    name: str  # of the operation
-    value: Any  # what it is about
-    number: int  # its argument, of a call how many it takes
-    called: bool  # whether what it loads is about to be called
+    name: str  # the operation
+    value: Any  # the resolved argument, such as a name or a constant
+    number: int  # the argument as a number; for a call, the number of arguments
+    called: bool  # whether it loads something that is then called
 
 
 def steps_of(code: CodeType) -> list[Step]:
-    """The instructions of a code object, without those that do nothing."""
+    """Return the instructions of a code object, without those that do nothing."""
     listing = [each for each in dis.get_instructions(code) if each.opname not in _SILENT]
     steps = []
     for at, each in enumerate(listing):
         if each.opname != _NULL:
-            beside = at + 1 if _NULL_AFTER else at - 1  # where the call's empty place is made
+            beside = at + 1 if _NULL_AFTER else at - 1  # where PUSH_NULL prepares the call
             is_null = 0 <= beside < len(listing) and listing[beside].opname == _NULL
             flagged = each.opname in _FLAGGED and bool((each.arg or 0) & 1)
             called = is_null or flagged or each.opname == "LOAD_METHOD"

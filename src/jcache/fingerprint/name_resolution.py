@@ -1,4 +1,4 @@
-"""What the names that code looks up stand for."""
+"""Resolution of the names that code looks up."""
 
 # ruff: noqa: ANN401 - names stand for anything
 
@@ -17,26 +17,34 @@ ABSENT: Final = object()
 
 
 class Unimported(NamedTuple):
-    """Something of a library that nobody has imported yet."""
+    """Library that is not imported yet, or a member of one."""
 
     path: str
     origin: origins.Origin
 
 
 class Found(NamedTuple):
-    """What a chain of names stands for."""
+    """Result of resolving a chain of names."""
 
-    value: Any  # it, ABSENT or Unimported
-    module: str | None  # that has it; None for a builtin
+    value: Any  # what the chain stands for, ABSENT or an Unimported
+    module: str | None  # the name of the module that holds it; None for a builtin
     name: str
     origin: origins.Origin
-    path: str = ""  # names that lead to it through a library, whether or not that has been imported yet
-    inside: bool = False  # whether the function imports the library, or has it imported by asking for it
-    loader: Any = None  # what a module makes its attributes with when they are asked for
+    path: str = ""  # the dotted path to it through a library, imported or not
+    inside: bool = False  # whether the chain begins with an import in the function
+    loader: Any = None  # the function or class with which a module computes its attributes
 
 
 def find(chain: Chain, namespace: Mapping[str, Any], special: Mapping[str, Any]) -> Found:
-    """Return what a chain stands for; attributes are followed through modules only: of any other object all counts."""
+    """Return what a chain stands for.
+
+    Attributes are resolved only in modules: the resolution stops at the first object that is no module.
+
+    Args:
+        chain: the names, see `jcache.fingerprint.bytecode`.
+        namespace: the globals of the function.
+        special: the builtins of the function.
+    """
     first = chain[0]
     if first.startswith(IMPORT):
         found = _imported(first, namespace)
@@ -82,7 +90,7 @@ def _attribute(module: types.ModuleType, name: str, above: Found) -> Found:
 
 
 def _submodule(module: types.ModuleType, name: str) -> Any:
-    """For ``from package import module``, which imports what is no attribute yet."""
+    """Import and return a submodule, as ``from package import module`` does if it is no attribute yet."""
     if not hasattr(module, "__path__"):
         return ABSENT
     try:
@@ -101,7 +109,11 @@ def _imported(text: str, namespace: Mapping[str, Any]) -> Found:
 
 
 def imported(name: str) -> Found:
-    """A module; the user's and the standard library's are imported, for the function would do so."""
+    """Return a module.
+
+    If it is the user's or the standard library's, it is imported, as the function would do. One of an installed package
+    is not.
+    """
     module = sys.modules.get(name)
     if module is None:
         origin = origins.of_unimported(name)
@@ -117,7 +129,7 @@ def imported(name: str) -> Found:
 
 
 def is_made_of_users(value: Any, depth: int = 4) -> bool:
-    """Return whether something, wherever it is kept, has been made of the user's code."""
+    """Return whether a value that a library holds is made of the user's code."""
     if depth == 0:
         return False
     if isinstance(value, types.FunctionType):
@@ -141,7 +153,7 @@ def is_made_of_users(value: Any, depth: int = 4) -> bool:
 
 
 def content_of(cell: types.CellType) -> Any:
-    """Return what a variable of a closure holds; None where it has no value."""
+    """Return the value of a variable in a closure; None if it has none."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -149,6 +161,7 @@ def content_of(cell: types.CellType) -> Any:
 
 
 def of_function(function: types.FunctionType) -> origins.Origin:
+    """Return where a function comes from: by its file, or else by its module."""
     origin = origins.of_path(function.__code__.co_filename)
     if origin is not None:
         return origin

@@ -1,7 +1,8 @@
-"""Where code comes from: the standard library, an installed package, jcache, or the user.
+"""Origin of code: the standard library, an installed package, jcache, or the user.
 
-Code in a ``site-packages`` directory is installed, and so are other files there that a distribution's record names. All
-else outside of the standard library is the user's, as are editable installations and directories on ``PYTHONPATH``.
+Code in a ``site-packages`` directory is installed, and so are other files there that a distribution's record names.
+Everything else outside of the standard library is the user's, such as editable installations and directories on
+``PYTHONPATH``.
 """
 
 import os
@@ -19,7 +20,7 @@ from jcache.package import OWN_FILES
 STDLIB: Final = "stdlib"
 USER: Final = ""
 OURS: Final = "jcache"
-Origin = str  # STDLIB, USER, OURS, or the name that an installed package or module has in its directory
+Origin = str  # STDLIB, USER, OURS, or the name of an installed top-level package or module
 
 _PACKAGES: Final = re.compile(rf".*{re.escape(os.sep)}(?:site|dist)-packages{re.escape(os.sep)}", re.DOTALL)
 _STANDARD: Final = tuple(
@@ -45,23 +46,23 @@ def of_module(module: ModuleType) -> Origin:
 
 
 def of_module_named(name: str) -> Origin:
-    """Of a module that may be imported; the user's, if there is none."""
+    """Return the origin of the module that is loaded under a name; USER if there is none."""
     module = sys.modules.get(name)
     return USER if module is None else of_module(module)
 
 
 def path_of(cls: type) -> str:
-    """The module and the name of a class; of a class of jcache's the name alone, so that its module may move."""
+    """Return the module and name of a class; for jcache's own, the package and name: their modules may change."""
     module = str(cls.__module__)
     return f"{OURS if of_module_named(module) == OURS else module}.{cls.__qualname__}"
 
 
 def is_findable(value: FunctionType | type) -> bool:
-    """Whether a function or class is what a library has under its name."""
+    """Return whether a library has a function or class under the name that it bears."""
     module = sys.modules.get(value.__module__ or "")
     if module is None or of_module(module) == USER:
         return False
-    if isinstance(value, type) and vars(module).get(value.__name__) is value:  # as `jax.Array`, made by another one
+    if isinstance(value, type) and vars(module).get(value.__name__) is value:  # `jax.Array` has another __qualname__
         return True
     found: Any = module
     for name in value.__qualname__.split("."):
@@ -70,7 +71,7 @@ def is_findable(value: FunctionType | type) -> bool:
 
 
 def of_unimported(name: str) -> Origin | None:
-    """Of a module that need not be imported, and is not by asking; None if there is none."""
+    """Return the origin of a module without importing it; None if there is no such module."""
     top = name.partition(".")[0]
     if top in sys.modules:
         return of_module(sys.modules[top])
@@ -92,12 +93,12 @@ def _of_module(module: ModuleType) -> Origin:
     if module.__name__ in sys.builtin_module_names or getattr(spec, "origin", None) in {"built-in", "frozen"}:
         return STDLIB
     parent = sys.modules.get(module.__name__.rpartition(".")[0])
-    return of_module(parent) if parent is not None and parent is not module else USER  # made by a package as it runs
+    return of_module(parent) if parent is not None and parent is not module else USER  # a package made it at run time
 
 
 @lru_cache(maxsize=65536)
 def of_path(path: str) -> Origin | None:
-    """Of a file or a package's directory; None for what is no path, as ``<string>``."""
+    """Return the origin of a file or a package's directory; None for what is no path, such as ``<string>``."""
     if path.startswith("<frozen "):
         return STDLIB
     if path.startswith("<"):
@@ -114,7 +115,7 @@ def of_path(path: str) -> Origin | None:
 
 
 def _is_recorded(directory: str, inner: str) -> bool:
-    """Whether a distribution that is installed in a directory has put a file there."""
+    """Return whether the record of a distribution in a directory names a file."""
     name = os.fsencode(inner)
     return any(b"\n%b" % each in _records(directory) for each in (b"%b," % name, b'"%b",' % name))
 
