@@ -1,4 +1,4 @@
-"""Whose reading it is: see the package's docstring."""
+"""Attribution of a read to the program, to an import or to nobody; the package's docstring has the rules."""
 
 from __future__ import annotations
 
@@ -15,23 +15,29 @@ _NEUTRAL: Final = sys.stdlib_module_names | {"etils", "filelock", "zstandard"}
 _NEUTRAL_PACKAGE: Final = "sys"
 _SOURCES: Final = frozenset({"linecache", "tokenize"})
 _FINDERS: Final = _SOURCES | {"importlib", "inspect", "pkgutil", "runpy", "traceback", "warnings", "zipimport"}
-_WRAPPERS: Final = frozenset(  # whose frames are between what reads and its caller, where functions are replaced
+_WRAPPERS: Final = frozenset(  # modules of replaced functions, whose frames lie between a reader and its caller
     {"jcache.patching", *(f"jcache.fingerprint.io.{name}" for name in ("audit", "libraries", "threads"))}
 )
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 
 
 class Reader(enum.Enum):
-    """Who reads."""
+    """Party to which a read is attributed."""
 
     PROGRAM = enum.auto()
-    IMPORT = enum.auto()  # an installed package, which is being imported
+    IMPORT = enum.auto()  # an installed package that is being imported
     NOBODY = enum.auto()  # Python's import system, JAX, jcache
 
 
 def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> Reader:
-    """Return who reads in a frame; what the frame that has begun the block does is the program's."""
-    installed = False  # whether the frame that decides is an installed package's
+    """Return to whom a read is attributed.
+
+    Args:
+        frame: the frame that reads.
+        block: the frame that has begun the block, which is the program's; None if there is no block.
+        path: the path that is read.
+    """
+    installed = False  # whether an installed package has been passed on the way
     while frame is not None and frame is not block:
         package = package_of(frame) if frame.f_globals.get("__name__") not in _WRAPPERS else _NEUTRAL_PACKAGE
         if _imports(frame) or (package in _SOURCES and path.endswith(".py")):
@@ -47,7 +53,7 @@ def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> 
 
 
 def looks_for_code(frame: FrameType | None) -> bool:
-    """Whether it is one of Python's own modules that find code and its source, which the fingerprint covers."""
+    """Return whether a frame reads for one of Python's modules that find code, which the fingerprint covers."""
     while frame is not None and (package := package_of(frame)) in sys.stdlib_module_names:
         if package in _FINDERS:
             return True
@@ -56,24 +62,24 @@ def looks_for_code(frame: FrameType | None) -> bool:
 
 
 def is_own(frame: FrameType) -> bool:
-    """Whether a frame is jcache's own and none that is between what reads and its caller, so that nobody reads."""
+    """Return whether a frame is jcache's own, but not that of a replaced function: what it reads belongs to nobody."""
     return frame.f_code.co_filename.startswith(OWN_FILES) and frame.f_globals.get("__name__") not in _WRAPPERS
 
 
 def is_installed(frame: FrameType) -> bool:
-    """Whether a frame runs code of an installed package."""
+    """Return whether a frame runs code of an installed package."""
     path = frame.f_code.co_filename.replace("\\", "/")
     return any(part in path for part in _INSTALLED)
 
 
 def package_of(frame: FrameType) -> str:
-    """The name of the package, or of the module outside of any, whose code a frame runs."""
+    """Return the name of the top-level package or module whose code a frame runs."""
     if frame.f_code.co_filename.startswith(OWN_FILES):  # the recorder's modules have other names
         return "jcache"
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _imports(frame: FrameType) -> bool:
-    """Whether a frame is of the import system; its ``get_data`` also reads for others."""
+    """Return whether a frame is of the import system, without its ``get_data``, which also reads for others."""
     code = frame.f_code
     return code.co_filename.startswith(("<frozen importlib", "<frozen zipimport")) and code.co_name != "get_data"

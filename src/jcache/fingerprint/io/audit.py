@@ -1,4 +1,4 @@
-"""What is heard in the whole process: audit events, and calls of functions of Python's that are replaced meanwhile."""
+"""Audit hook of the process, and replacements of Python's functions while blocks are open: they report reads."""
 
 # ruff: noqa: ANN401 - the arguments of audit events are of any type
 
@@ -21,16 +21,16 @@ from jcache.fingerprint.io.open_blocks import Note, tell
 from jcache.patching import Patch
 
 lock: Final = threading.Lock()
-_KEPT: Final = frozenset({"open", "os.listdir", "os.scandir", "sqlite3.connect"})  # what `memos` notes
+_MEMO_EVENTS: Final = frozenset({"open", "os.listdir", "os.scandir", "sqlite3.connect"})  # what `memos` records
 _PROBE: Final = "jcache.fingerprint.io"
 _HOMES: Final = (*threads.HOMES, *libraries.HOMES, *chances.HOMES)
 _patches: Final[list[Patch]] = []
-_last: tuple[list[Any], tuple[Patch, ...]] = [], ()  # what there was to replace at the last block, and the patches
-_heard: bool | None = None  # whether the hook is called; None before it is there
+_last: tuple[list[Any], tuple[Patch, ...]] = [], ()  # the objects to patch at the last block, and the patches
+_is_hooked: bool | None = None  # whether the hook is called; None before it is there
 
 
 def hear_always(is_tracing: Callable[[], bool]) -> None:
-    """Note from now on, in the whole process, what is read for results that the program keeps, as `memos` has it.
+    """Record from now on, in the whole process, what is read while memoized results are made; see `memos`.
 
     Args:
         is_tracing: returns whether JAX is tracing in this thread.
@@ -39,28 +39,28 @@ def hear_always(is_tracing: Callable[[], bool]) -> None:
         if not memos.is_on() and type(os.environ) is os._Environ:
             _add_hook()
             memos.begin(is_tracing)
-            Patch(os._Environ, "__getitem__", _noting_variables)
+            Patch(os._Environ, "__getitem__", _recording_variables)
 
 
 def watch() -> str | None:
-    """Have the blocks hear what is read; returns why that cannot be."""
+    """Begin to report reads to the open blocks. Return None, or the reason why that is impossible."""
     _add_hook()
     if type(os.environ) is not os._Environ:
         return "cannot be watched: `os.environ` is not Python's own"
     if not _patches:
         _replace()
-    return None if _heard else "cannot be watched: another audit hook forbids it"
+    return None if _is_hooked else "cannot be watched: another audit hook forbids it"
 
 
 def unwatch() -> None:
-    """Undo what `watch` has replaced, if no block is open any more."""
+    """Undo the replacements of `watch`, unless a block is still open."""
     if open_blocks.are_none():
         while _patches:
             _patches.pop().undo()
 
 
 def _replace() -> None:
-    """Make all replacements: those of the block before, which takes a tenth of the time, or new ones."""
+    """Make all replacements: redo those of the last block, which takes a tenth of the time, or make new ones."""
     global _last
     there = [sys.modules.get(name) for name in _HOMES]
     there += [value for name in chances.SHARED for value in vars(sys.modules.get(name, sys)).copy().values()]
@@ -78,27 +78,27 @@ def _replace() -> None:
     replaced += [(os._Environ, name, events.environment) for name in ("__iter__", "__len__", "__repr__")]
     for look, names in ((Look.STATUS, ("stat", "access")), (Look.LINK, ("lstat", "readlink"))):
         replaced += [(os, name, partial(events.asked_of, look=look)) for name in names]
-    _patches.extend(Patch(cls, name, _heard_by(note)) for cls, name, note in replaced)
+    _patches.extend(Patch(cls, name, _recorded_by(note)) for cls, name, note in replaced)
     _patches.extend(threads.patches())
-    _patches.extend(libraries.patches(_heard_by))
-    _patches.extend(chances.patches(_heard_by))
+    _patches.extend(libraries.patches(_recorded_by))
+    _patches.extend(chances.patches(_recorded_by))
     _last = there, tuple(_patches)
 
 
 def _add_hook() -> None:
-    global _heard
-    if _heard is None:
-        _heard = False
+    global _is_hooked
+    if _is_hooked is None:
+        _is_hooked = False
         sys.addaudithook(_hook)
         sys.audit(_PROBE)
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    """Hears every audit event of the process; must be quick where nothing is to be heard, and raise nothing."""
-    global _heard
-    if not _KEPT:  # the interpreter is ending, and has emptied this module
+    """Handle an audit event of the process: quickly if there is nothing to report, and without raising anything."""
+    global _is_hooked
+    if not _MEMO_EVENTS:  # the interpreter is ending, and has emptied this module
         return
-    if event in _KEPT and memos.is_on():
+    if event in _MEMO_EVENTS and memos.is_on():
         memos.note(sys._getframe(1), event, arguments)
     if not open_blocks.are_none() and (blocks := open_blocks.of_this_thread()):
         if event == "open":
@@ -107,21 +107,21 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
             tell(blocks, _import, arguments)
         elif events.is_deed(event):
             tell(blocks, events.happened, (event, *arguments))
-    elif _heard is False and event == _PROBE:
-        _heard = True
+    elif _is_hooked is False and event == _PROBE:
+        _is_hooked = True
 
 
 def _import(_blocks: object, _frame: FrameType, name: str, *_others: Any) -> None:
-    """Import a library that the program is about to import, so as to hear what it opens."""
-    with suppress(Exception):  # which the program's own import raises again
+    """Import a library that the program is about to import, and replace its functions that open files."""
+    with suppress(Exception):  # the program's own import raises it again
         importlib.import_module(name)
         with lock:
             if _patches:
-                _patches.extend(libraries.patches(_heard_by, name))
+                _patches.extend(libraries.patches(_recorded_by, name))
 
 
-def _heard_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What is put around a function of Python's, so that its calls are noted."""
+def _recorded_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator: the decorated function reports each call to `note`, and then runs as before."""
 
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
@@ -134,8 +134,8 @@ def _heard_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return replace
 
 
-def _noting_variables(original: Callable[..., Any]) -> Callable[..., Any]:
-    """What is put around the look-up of a variable, so that it is noted for results that are kept."""
+def _recording_variables(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the replacement of a method that looks up a variable; it records the variable for memoized results."""
 
     def get(environ: Any, name: Any) -> Any:
         memos.note(sys._getframe(2), "environment", (name,))

@@ -1,7 +1,7 @@
-"""Hearing when a block asks for what is another thing in each process: the time, its number, a random value.
+"""Record when a block asks for what differs between processes: the time, the process id, a random value.
 
-The functions are replaced in their modules while a block is open, so that a call is heard however deep in a library it
-is. Code that holds such a function under another name is found by `jcache.fingerprint.chance`.
+The functions are replaced in their modules while a block is open, so that calls deep in a library are recorded, too.
+`jcache.fingerprint.chance` finds code that holds such a function under another name.
 """
 
 # ruff: noqa: ANN401 - functions take anything
@@ -23,33 +23,37 @@ if TYPE_CHECKING:
 _ASKED: Final = {
     "time": ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "process_time", "thread_time"),
     "os": ("urandom", "getpid", "getppid", "getloadavg", "times"),
-    "random": ("_urandom",),  # which numpy draws its seeds from, too
+    "random": ("_urandom",),  # numpy, too, draws its seeds from it
 }
 _BYTES: Final = "os.urandom"
-_TELLING: Final = frozenset({"loguru", "rich", "structlog", "tqdm"})  # which show the time, and return none
+_TELLING: Final = frozenset({"loguru", "rich", "structlog", "tqdm"})  # they show the time, but return no time
 SHARED: Final = ("random", "numpy.random")  # modules with functions that draw from a generator of the process
 HOMES: Final = (*_ASKED, *SHARED, "numpy.random.mtrand")
 
 Replace = Callable[[Callable[..., None]], Callable[[Callable[..., Any]], Callable[..., Any]]]
 
 
-def patches(heard_by: Replace) -> Iterator[Patch]:
-    """Yield the replacements of these functions; `heard_by` makes of a note what replaces a function."""
+def patches(recorded_by: Replace) -> Iterator[Patch]:
+    """Replace the functions, and yield the patches.
+
+    Args:
+        recorded_by: returns a decorator that reports each call of a function to a note.
+    """
     for home, names in _ASKED.items():
         module = sys.modules.get(home)
         for name in names:
             if hasattr(module, name):
-                yield Patch(module, name, heard_by(_note(f"{home}.{name}")))
+                yield Patch(module, name, recorded_by(_note(f"{home}.{name}")))
     for home in SHARED:
         module = sys.modules.get(home)
         for name, value in vars(module).copy().items() if module is not None else ():
             if is_shared_random(value):
-                yield Patch(module, name, heard_by(_note(f"{home}.{name}")))
+                yield Patch(module, name, recorded_by(_note(f"{home}.{name}")))
 
 
 def _note(name: str) -> Callable[..., None]:
     def note(blocks: list[Reads], frame: FrameType, *_arguments: Any, **_named: Any) -> None:
-        is_identifier = name == _BYTES and is_installed(frame)  # as equinox makes one for each call of its jit
+        is_identifier = name == _BYTES and is_installed(frame)  # equinox makes one for each call of its jit
         if package_of(frame) in _TELLING:
             return
         if not is_identifier and reader(frame, blocks[-1].frame) is Reader.PROGRAM:

@@ -1,4 +1,4 @@
-"""Files and environment variables as short texts, by which they are compared."""
+"""Short texts that stand for files, directories and environment variables when these are compared."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from jcache.frozen import Frozen
 ABSENT: Final = "absent"
 IRREGULAR: Final = "no regular file"
 TOO_LARGE: Final = "too large to be digested"
-MAX_BYTES: Final = 64 << 20  # of all files together that a strict block reads
-MOST_BYTES: Final = 4 << 30
-_WRITE_AHEAD_LOG: Final = "-wal"  # of a database of SQLite, which makes an empty one to read
+MAX_BYTES: Final = 64 << 20  # of all files that a strict block reads
+MOST_BYTES: Final = 4 << 30  # of all files that another block or `now` reads
+_WRITE_AHEAD_LOG: Final = "-wal"  # of an SQLite database; SQLite makes an empty one even to read
 _CHUNK: Final = 1 << 20
 _SHOWN: Final = 60  # characters of a variable's value; longer ones are digested
 _SECRET: Final = re.compile("auth|credential|key|pass|secret|token", re.IGNORECASE)
 
 
 class Look(StrEnum):
-    """What is read; the first word of its label."""
+    """Kind of a read: the first word of its label."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -34,22 +34,22 @@ class Look(StrEnum):
     LINK = "link"
 
 
-_AT_PATHS: Final = frozenset({Look.KIND, Look.STATUS, Look.LINK})  # what can be asked of a path
+_AT_PATHS: Final = frozenset({Look.KIND, Look.STATUS, Look.LINK})  # what there is at a path
 _ALL: Final = frozenset(Look)
 
 
 def label_of(look: Look, name: str) -> str:
-    """Return under which label it stands among the parts what was read: a file, a directory, a variable, a path."""
+    """Return the label of a read among the parts; `name` is a path or the name of a variable."""
     return f"{look} {name}"
 
 
 def is_read(label: str) -> bool:
-    """Return whether a label is one of those of which `now` tells what they stand for."""
+    """Return whether a label is that of a read, so that `now` has a text for it."""
     return label.partition(" ")[0] in _ALL
 
 
 def is_look(label: str) -> bool:
-    """Return whether a label is one of what there was at a path."""
+    """Return whether a label is about what there is at a path, not about the content."""
     return label.partition(" ")[0] in _AT_PATHS
 
 
@@ -58,7 +58,7 @@ def path_of(label: str) -> str:
 
 
 def now(parts: Iterable[str]) -> Mapping[str, str]:
-    """Return what was read, by its labels, as it is now: equal to the parts if nothing has changed."""
+    """Return the present texts of reads by their labels: equal to the earlier parts if nothing has changed."""
     contents = Contents()
     return Frozen({label: _now(label, contents) for label in parts if is_read(label)})
 
@@ -73,15 +73,15 @@ def _now(label: str, contents: Contents) -> str:
 
 
 class Contents:
-    """Digests files, up to a number of bytes in all."""
+    """Digester of files, up to a number of bytes in all."""
 
     def __init__(self, max_bytes: int = MOST_BYTES) -> None:
         self._left = max_bytes
 
     def of_file(self, path: str) -> str:
-        """The size and the digest of a file, or why there are none."""
+        """Return the size and the digest of a file, or why there are none."""
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: a pipe notices that
+            if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: opening a pipe has an effect
                 return IRREGULAR
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
         except (FileNotFoundError, NotADirectoryError):
@@ -113,7 +113,7 @@ class Contents:
 
 
 def seen(path: str, look: Look) -> str:
-    """What there is at a path, as far as it was asked for."""
+    """Return what there is at a path, as far as `look` asks for it."""
     try:
         if look is Look.LINK:
             return (
@@ -139,7 +139,7 @@ def names_in(path: str) -> str:
 
 
 def variable(name: str) -> str:
-    """The value of an environment variable, or its digest if it is long, or secret by its name."""
+    """Return the value of an environment variable, or its digest if it is long or if its name suggests a secret."""
     value = os.environ.get(name)
     if value is None:
         return ABSENT

@@ -1,6 +1,6 @@
-"""What is made of each thing that is read or done in a block: a part, a reason not to store, or nothing.
+"""Effects of what a block reads or does: a part, a reason not to store the result, or nothing.
 
-A note is told the blocks of the thread, the frame that does it, and with what arguments.
+A *note* is a function that is called with the thread's blocks, the frame that acts, and the arguments of its action.
 """
 
 # ruff: noqa: ANN401 - the arguments of audit events are of any type
@@ -43,7 +43,7 @@ _KNOWN: Final = frozenset(_DEEDS) | {"sqlite3.connect"}
 
 
 def opened(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, flags: int) -> None:
-    if type(given) is int:  # a descriptor that is open already
+    if type(given) is int:  # a file descriptor
         return
     path = os.fsdecode(given)
     who = reader(frame, blocks[-1].frame, path)
@@ -70,39 +70,39 @@ def happened(blocks: list[Reads], frame: FrameType, event: str, what: Any = "", 
         libraries.connected(blocks, frame, what)
         return
     if event == "socket.__new__" and others and others[0] == getattr(socket, "AF_UNIX", None):
-        return  # it leads nowhere yet, and each event loop has a pair of them
+        return  # not connected yet; each event loop has a pair
     if isinstance(what or ".", str | bytes | os.PathLike):
-        _changes_paths(blocks, frame, event, os.fsdecode(what or "."), others)
+        _record_paths(blocks, frame, event, os.fsdecode(what or "."), others)
     shown = ascii(os.fsdecode(what) if isinstance(what, bytes) else what)
     deed(blocks, frame, _DEEDS.get(event, "used the network").format(shown))
 
 
-def _changes_paths(blocks: list[Reads], frame: FrameType, event: str, path: str, others: tuple[Any, ...]) -> None:
-    """For blocks that may do things: a directory counts that is listed, and what is moved; not one that is made."""
+def _record_paths(blocks: list[Reads], frame: FrameType, event: str, path: str, others: tuple[Any, ...]) -> None:
+    """Record, in blocks that are not strict, what is listed, moved or given to a process, and what the block makes."""
     if reader(frame, blocks[-1].frame) is not Reader.PROGRAM:
         return
     for block in blocks:
         if not block.strict and event in _LISTS:
             block.add_directory(path)
             if event == "os.scandir" and package_of(frame) not in sys.stdlib_module_names:
-                _sizes(block, path)
+                _record_statuses(block, path)
         elif not block.strict and event == "subprocess.Popen":
-            _given(block, *others)
+            _record_arguments(block, *others)
         elif not block.strict and event == "os.mkdir":
             block.made(path)
         elif not block.strict and event in _MOVES:
             block.moved(path, os.fsdecode(others[0]))
 
 
-def _sizes(block: Reads, directory: str) -> None:
-    """Note what there is of each file in a directory: what an entry of ``os.scandir`` tells of it is not heard."""
-    with suppress(OSError):  # which the program meets itself
+def _record_statuses(block: Reads, directory: str) -> None:
+    """Record the status of all files in a directory, because no event reports what ``os.scandir`` says of them."""
+    with suppress(OSError):  # the program meets it itself
         for name in sorted(os.listdir(directory)):
             block.add_look(os.path.join(directory, name), Look.STATUS)
 
 
-def _given(block: Reads, arguments: Any, directory: Any, _environ: Any) -> None:
-    """Note the files that a process is given by name: it reads them, perhaps."""
+def _record_arguments(block: Reads, arguments: Any, directory: Any, _environ: Any) -> None:
+    """Record the files that are named in a process's arguments, because the process may read them."""
     listed = arguments if isinstance(arguments, list | tuple) else [arguments]
     for each in listed:
         if not isinstance(each, str | bytes | os.PathLike):
@@ -119,7 +119,7 @@ def deed(blocks: list[Reads], frame: FrameType, what: str) -> None:
 
 
 def asked_of(blocks: list[Reads], frame: FrameType, given: Any, *_others: Any, look: Look, **named: Any) -> None:
-    """Note that it was asked what there is at a path, a link included, by ``os.stat`` and the like."""
+    """Record that the program asked what there is at a path, by ``os.stat`` and the like."""
     if type(given) is int or looks_for_code(frame):
         return
     path = os.fsdecode(given)
@@ -138,7 +138,7 @@ def asked_of(blocks: list[Reads], frame: FrameType, given: Any, *_others: Any, l
 
 
 def _asking(frame: FrameType | None) -> set[str]:
-    """The functions of Python's own modules for paths that ask."""
+    """Return the names of the functions of Python's path modules at the top of the stack."""
     names = set()
     while frame is not None and package_of(frame) in _PATHS:
         names.add(frame.f_code.co_name)

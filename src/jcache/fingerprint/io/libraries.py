@@ -1,7 +1,7 @@
-"""Files that libraries open in C code: seen as the calls that open them.
+"""Record the files that libraries open in C code, through the calls that open them.
 
-- `sqlite3` tells which database it opens, but not which ones are attached: the statements tell that.
-- HDF5 and netCDF tell nothing: the constructors of the classes of `_CLASSES` are replaced.
+- `sqlite3` reports which database it opens, but not which ones are attached. The statements contain these.
+- HDF5 and netCDF report nothing. The constructors of the classes in `_CLASSES` are replaced.
 """
 
 # ruff: noqa: ANN401 - what libraries take and return is anything
@@ -28,26 +28,31 @@ if TYPE_CHECKING:
 
 _CLASSES: Final = {"h5py": "File", "netCDF4": "Dataset"}  # called with a path and a mode
 HOMES: Final = ("sqlite3", "sqlite3.dbapi2", *_CLASSES)
-_NEW_FILE: Final = ("w", "x")  # how modes begin that read nothing
+_NEW_FILE: Final = ("w", "x")  # first letters of modes that read nothing
 _ATTACH: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*attach\b", re.I | re.S)
 _NAME: Final = re.compile(r"\s*(?:database\b\s*)?(?P<name>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")\s*as\b", re.I)
 _UNNAMED: Final = frozenset({"", ":memory:"})
 _connecting: Final = threading.local()
 
 
-def patches(heard_by: Callable[[Note], Callable[..., Any]], *only: str) -> Iterator[Patch]:
-    """Replace what opens files in the libraries that are loaded, or in some; `heard_by` makes a replacement."""
+def patches(recorded_by: Callable[[Note], Callable[..., Any]], *only: str) -> Iterator[Patch]:
+    """Replace what opens files in libraries that are loaded, and yield the patches.
+
+    Args:
+        recorded_by: returns a decorator that reports each call of a function to a note.
+        only: the names of the libraries; none for all.
+    """
     for module in only or HOMES:
         if module not in _CLASSES and hasattr(sys.modules.get(module), "connect"):
-            yield Patch(sys.modules[module], "connect", _hearing_statements)
+            yield Patch(sys.modules[module], "connect", _recording_statements)
         name = _CLASSES.get(module, "")
         if (cls := getattr(sys.modules.get(module), name, None)) is not None:
-            with suppress(TypeError):  # a class of C code, which cannot be changed
-                yield Patch(cls, "__init__", heard_by(opened))
+            with suppress(TypeError):  # a class in C code cannot be changed
+                yield Patch(cls, "__init__", recorded_by(opened))
 
 
 def is_to_be_patched(module: object) -> bool:
-    """Return whether a module is one of which a class is replaced, and is not loaded."""
+    """Return whether a module has functions to replace, and is not loaded yet."""
     return module in HOMES and module not in sys.modules
 
 
@@ -71,7 +76,7 @@ def opened(
 
 
 def connected(blocks: list[Reads], frame: FrameType, given: Any) -> None:
-    """Note a database that is opened; it is read as a file is, with what has not been written into it yet."""
+    """Record a database that is opened, as two files: the database and its write-ahead log."""
     if not isinstance(given, str | bytes | os.PathLike):
         return
     who = reader(frame, blocks[-1].frame)
@@ -90,7 +95,7 @@ def _add_database(blocks: list[Reads], path: str, who: Reader) -> None:
             block.add_file(f"{path}-wal", who)
 
 
-def _hearing_statements(original: Callable[..., Any]) -> Callable[..., Any]:
+def _recording_statements(original: Callable[..., Any]) -> Callable[..., Any]:
     def connect(*args: Any, **kwargs: Any) -> Any:
         if not open_blocks.of_this_thread():
             return original(*args, **kwargs)
@@ -99,21 +104,21 @@ def _hearing_statements(original: Callable[..., Any]) -> Callable[..., Any]:
             connection = original(*args, **kwargs)
         finally:
             _connecting.now = False
-        connection.set_trace_callback(_heard_statement)
+        connection.set_trace_callback(_on_statement)
         return connection
 
     return connect
 
 
-def _heard_statement(statement: str) -> None:
-    """Hear a statement, whose parameters have been filled in, before it runs."""
+def _on_statement(statement: str) -> None:
+    """Handle an SQL statement before it runs; its parameters have been filled in."""
     blocks = open_blocks.of_this_thread()
     if blocks and (found := _ATTACH.match(statement)):
         open_blocks.tell(blocks, _attached, (statement[found.end() :],))
 
 
 def _attached(blocks: list[Reads], frame: FrameType, rest: str) -> None:
-    """Note a database that a statement attaches, of which this is the rest."""
+    """Record the database that a statement attaches; `rest` is the statement behind its first word."""
     who = reader(frame, blocks[-1].frame)
     if found := _NAME.match(rest):
         quote = found["name"][0]

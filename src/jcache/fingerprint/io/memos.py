@@ -1,11 +1,11 @@
-"""What was read for results that the program keeps: those of `functools.lru_cache`, and what JAX has traced.
+"""Record what was read for memoized results: those of `functools.lru_cache`, and JAX's traces.
 
-A block that takes such a result reads nothing again, and depends on what was read for it. That is noted from `begin` on
-in all threads, in blocks and outside: the files and the directories that are opened, and the environment variables that
-are asked for. A block depends on what was read
+A block that takes such a result reads nothing again, but depends on what was read when the result was made. From
+`begin` on, this module records in all threads, in blocks and outside, which files and directories are opened and which
+environment variables are read. A block depends on what was read
 
-- for the results of an ``lru_cache`` which was hit during the block,
-- while JAX was tracing, whatever it was, since which of its traces is called is not seen.
+- for the results of each ``lru_cache`` that was hit during the block,
+- while JAX was tracing anything, because nothing reports which trace a block calls.
 """
 
 # ruff: noqa: ANN401 - the arguments of audit events are of any type
@@ -28,25 +28,25 @@ from jcache.fingerprint.io.digests import Look, is_read, label_of, names_in, now
 if TYPE_CHECKING:
     from jcache.fingerprint.io.reads import Reads
 
-_MOST: Final = 10_000  # files and variables noted for one kind of results
-_LOOKING_UP: Final = frozenset({"os", "_collections_abc"})  # modules that look up a variable for their caller
-_MOST_IN_VAIN: Final = 100  # look-ups of a variable at one place that were for no result, before they go unnoted
+_MAX_RECORDED: Final = 10_000  # files and variables recorded for one ``lru_cache``, or for all traces
+_LOOKING_UP: Final = frozenset({"os", "_collections_abc"})  # modules that look up variables for their callers
+_MAX_UNUSED_LOOKUPS: Final = 100  # look-ups of a variable on one line, for no result, before they are ignored
 _ENVIRONMENT: Final = "environment"
-_MOST_MODULES: Final = 1_000  # whose ``lru_cache`` objects are remembered
+_MAX_MODULES: Final = 1_000  # modules whose ``lru_cache`` objects are remembered
 _LRU: Final = type(functools.lru_cache(str))
-_LIBRARIES: Final = sys.stdlib_module_names | {"jax", "jaxlib", "jcache"}  # whose own results do not count
+_LIBRARIES: Final = sys.stdlib_module_names | {"jax", "jaxlib", "jcache"}  # their own results do not count
 _LISTS: Final = frozenset({"os.listdir", "os.scandir"})
 
-Noted = dict[str, tuple[str, str]]  # by the label: another that tells a change more quickly, and what was there then
+Noted = dict[str, tuple[str, str]]  # label -> the label of a quick check, and its text then
 _of_lru: Final[WeakKeyDictionary[Any, Noted]] = WeakKeyDictionary()
 _of_traces: Final[Noted] = {}
 _is_tracing: Callable[[], bool] | None = None
-_in_vain: Final[dict[tuple[int, int, str], int]] = {}
-_lost = ""  # why something could not be noted
+_unused_lookups: Final[dict[tuple[int, int, str], int]] = {}
+_lost = ""  # why something could not be recorded
 
 
 def begin(is_tracing: Callable[[], bool]) -> None:
-    """Note from now on what is read for results that are kept; see `jcache.fingerprint.io.audit.hear_always`."""
+    """Record from now on what is read for memoized results; see `jcache.fingerprint.io.audit.hear_always`."""
     global _is_tracing
     _is_tracing = is_tracing
 
@@ -56,7 +56,7 @@ def is_on() -> bool:
 
 
 def note(frame: FrameType, event: str, arguments: tuple[Any, ...]) -> None:
-    """Note what an audit event tells, if it is for a result that is kept; ``"environment"`` tells a variable's name."""
+    """Record the read in an audit event, or of a variable (``"environment"``), if it is for a memoized result."""
     global _lost
     if is_own(frame):
         return
@@ -77,21 +77,21 @@ def _note(frame: FrameType, event: str, name: str) -> None:
     while at.f_globals.get("__name__") in _LOOKING_UP and at.f_back is not None:
         at = at.f_back
     where = id(at.f_code), at.f_lineno, name
-    if event == _ENVIRONMENT and not is_traced and _in_vain.get(where, 0) >= _MOST_IN_VAIN:
+    if event == _ENVIRONMENT and not is_traced and _unused_lookups.get(where, 0) >= _MAX_UNUSED_LOOKUPS:
         return
     keeping = [_of_lru.setdefault(each, {}) for each in _filled(frame)] + ([_of_traces] if is_traced else [])
     if not keeping:
-        if event == _ENVIRONMENT and len(_in_vain) < _MOST:
-            _in_vain[where] = _in_vain.get(where, 0) + 1
+        if event == _ENVIRONMENT and len(_unused_lookups) < _MAX_RECORDED:
+            _unused_lookups[where] = _unused_lookups.get(where, 0) + 1
         return
     if reader(frame, None, name) is not Reader.PROGRAM:
         return
     label, noted = _evidence(event, name)
     for each in keeping:
-        if len(each) < _MOST:
+        if len(each) < _MAX_RECORDED:
             each[label] = noted
         else:
-            _lost = f"used results for which more than {_MOST:,} files were read"
+            _lost = f"used results for which more than {_MAX_RECORDED:,} files were read"
 
 
 def _evidence(event: str, name: str) -> tuple[str, tuple[str, str]]:
@@ -106,22 +106,27 @@ def _evidence(event: str, name: str) -> tuple[str, tuple[str, str]]:
 
 
 def served(parts: Mapping[str, str]) -> None:
-    """Note what was read for a trace that is served from the disk."""
+    """Record what was read for a trace that is served from the disk."""
     _of_traces.update((label, (label, text)) for label, text in parts.items() if is_read(label))
 
 
 def hits() -> dict[Any, int]:
-    """Return how often each ``lru_cache`` was hit for whose results something was read."""
+    """Return the number of hits of each ``lru_cache`` for whose results something was read."""
     return {each: each.cache_info().hits for each in _noted()}
 
 
 def _noted() -> list[Any]:
-    """Return the ``lru_cache`` objects for whose results something was read; other threads may add some meanwhile."""
+    """Return the ``lru_cache`` objects for whose results something was read, even while threads add more."""
     return [each for reference in _of_lru.keyrefs() if (each := reference()) is not None]
 
 
 def hand_on(blocks: Iterable[Reads], _frame: FrameType, before: Mapping[Any, int]) -> None:
-    """Give blocks that are left what was read for the results that they may have taken since `hits` were these."""
+    """Give blocks what was read for the memoized results that they may have taken.
+
+    Args:
+        blocks: the blocks, which are about to be left.
+        before: `hits` when the blocks began.
+    """
     lru = [(each, _of_lru.get(each, {})) for each in _noted()]
     for block in blocks:
         taken = [noted.copy().items() for each, noted in lru if each.cache_info().hits > before.get(each, 0)]
@@ -135,14 +140,14 @@ def hand_on(blocks: Iterable[Reads], _frame: FrameType, before: Mapping[Any, int
             block.refuse(_lost)
 
 
-# -- which results are being made
+# -- the results that are being made
 
 
-_plain: Final[dict[int, tuple[CodeType, int]]] = {}  # code that no ``lru_cache`` runs, and the size of its module
+_plain: Final[dict[int, tuple[CodeType, int]]] = {}  # code that belongs to no ``lru_cache``, and the size of its module
 
 
 def _filled(frame: FrameType) -> list[Any]:
-    """Return the ``lru_cache`` objects whose functions run in a frame and in those around it."""
+    """Return the ``lru_cache`` objects whose functions run in a frame or in its callers."""
     found: list[Any] = []
     at: FrameType | None = frame
     while at is not None:
@@ -159,9 +164,9 @@ def _filled(frame: FrameType) -> list[Any]:
 
 
 def _near(frame: FrameType) -> Iterator[Any]:
-    """Yield the ``lru_cache`` objects of a frame's function, where they are usually held.
+    """Yield the ``lru_cache`` objects of a frame's function from the places that usually hold them.
 
-    These are the frame's module and its classes, the module and the variables of the caller, and the method's object.
+    These are the frame's module and its classes, the caller's module and variables, and the object of a method.
     """
     code, caller = frame.f_code, frame.f_back
     yield from _of_module(frame.f_globals).get(id(code), ())
@@ -176,7 +181,7 @@ def _near(frame: FrameType) -> Iterator[Any]:
 
 
 def _locals(frame: FrameType) -> dict[str, Any]:
-    """Return the variables of a function's frame; before Python 3.13 the frame would keep what is asked for alive."""
+    """Return the variables of a function's frame. Before Python 3.13, also clear the copies that the frame keeps."""
     found = dict(frame.f_locals)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         frame.f_locals.clear()
@@ -191,7 +196,7 @@ _modules: Final[dict[int, tuple[dict[str, Any], int, dict[int, list[Any]]]]] = {
 
 
 def _of_module(namespace: dict[str, Any]) -> dict[int, list[Any]]:
-    """Return the ``lru_cache`` objects that a module and its classes hold, by the address of their functions' code."""
+    """Return the ``lru_cache`` objects in a module and its classes, by the addresses of their functions' code."""
     known = _modules.get(id(namespace))
     if known is not None and known[0] is namespace and known[1] == len(namespace):
         return known[2]
@@ -202,7 +207,7 @@ def _of_module(namespace: dict[str, Any]) -> dict[int, list[Any]]:
     for each in values:
         if type(each) is _LRU and (code := _code_of(each)) is not None:
             found.setdefault(id(code), []).append(each)
-    if len(_modules) >= _MOST_MODULES:
+    if len(_modules) >= _MAX_MODULES:
         _modules.clear()
     _modules[id(namespace)] = namespace, len(namespace), found
     return found

@@ -1,4 +1,4 @@
-"""The blocks that are open, by the threads that work for them.
+"""Open blocks, by the threads that work for them.
 
 A thread works for the block that it is in, and for the block from which its work was handed to it (`threads`).
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _open: Final[list[Reads]] = []
 _of_thread: Final[dict[int, list[Reads]]] = {}  # the outermost first
-_telling: Final[set[int]] = set()  # threads that tell of something
+_telling: Final[set[int]] = set()  # threads that are inside of `tell`
 
 Note = Callable[..., None]
 
@@ -47,7 +47,7 @@ def leave(block: Reads) -> None:
 
 @contextmanager
 def working_for(blocks: Sequence[Reads]) -> Iterator[None]:
-    """Have this thread work for those of the blocks that are open, and for no others, within the ``with`` block."""
+    """Let this thread work for some blocks, if they are still open, and for no others, within the ``with`` block."""
     me = threading.get_ident()
     before = _of_thread.pop(me, [])
     if still := [block for block in blocks if block in _open]:
@@ -61,9 +61,15 @@ def working_for(blocks: Sequence[Reads]) -> Iterator[None]:
 
 
 def tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: int = 1) -> None:
-    """Tell blocks of what was read or done by the frame that is `depth` frames above the caller.
+    """Report to blocks what a frame has read or done.
 
-    What goes wrong with that is a reason not to store, and what is read for it is not told.
+    An exception in the note is a reason not to store. What the note itself reads is not reported.
+
+    Args:
+        blocks: the blocks that the thread works for.
+        note: the function that records it, see `jcache.fingerprint.io.events`.
+        arguments: the further arguments of the note.
+        depth: how many frames the frame that has read is above the caller of `tell`.
     """
     me = threading.get_ident()
     if me in _telling:

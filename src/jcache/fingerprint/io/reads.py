@@ -1,4 +1,4 @@
-"""Hearing what a thread reads while it is in a block."""
+"""Record what a thread reads while it is in a block."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from jcache.frozen import Frozen
 MAX_FILES: Final = 1000
 MAX_LOOKS: Final = 10_000  # in a block that is not strict
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
-_SHARED_MEMORY: Final = os.path.join("/dev", "shm", "")  # regular files, but for their place
+_SHARED_MEMORY: Final = os.path.join("/dev", "shm", "")  # its files are regular
 
 
 class Reads:
-    """A block of code, and what it reads; each is good for one use.
+    """Block of code whose reads are recorded; each object is good for one block.
 
     Args:
-        strict: whether it is a reason not to store that something is written, started or asked over the network.
-            Without, directories that are listed count with the names in them, and files that the block itself has
-            written do not count.
+        strict: whether it is a reason not to store the result if the block writes, starts a process or uses the
+            network. If not strict, directories that are listed count with the names in them, and files that the block
+            itself has written do not count.
     """
 
     def __init__(self, *, strict: bool = True) -> None:
         self.strict = strict
-        self.parts: Mapping[str, str] = Frozen()  # what was read and what was there, once the block is left
-        self.reason: str | None = None  # why what was built must not be stored, in words that follow its name
-        self.is_passing = False  # whether that says nothing about the same code in another process
-        self.frame: FrameType | None = None  # that has begun the block
-        self.chance: set[str] = set()  # what was asked for that is another thing in each process
+        self.parts: Mapping[str, str] = Frozen()  # what was read, by label, once the block is left
+        self.reason: str | None = None  # why the result must not be stored, as a verb phrase
+        self.is_passing = False  # whether the reason may not hold in another process
+        self.frame: FrameType | None = None  # the one that began the block
+        self.chance: set[str] = set()  # what the block asked for that differs between processes
         self._place: str | None = None  # the working directory at the beginning
         self._texts: dict[str, str] = {}
         self._files = 0
@@ -72,18 +72,18 @@ class Reads:
         if label in self._updated and self.strict:
             self.refuse(f"wrote the file {digests.path_of(label)!a}")
         elif label in self._updated or (digests.is_look(label) and not self.strict):
-            del self._texts[label]  # the block has changed it itself
+            del self._texts[label]  # the block itself has changed it
         else:
             self.is_passing = self.is_passing or self.reason is None
             self.refuse(f"read {label}, which changed meanwhile")
 
     def refuse(self, reason: str, who: Reader = Reader.PROGRAM) -> None:
-        """What was built must not be stored; the first reason counts."""
+        """Record a reason not to store the result. Only the program's reasons count, and only the first of these."""
         if who is Reader.PROGRAM:
             self.reason = self.reason or reason
 
     def add_file(self, path: str, who: Reader) -> bool:
-        """Note that a file was opened for reading, or was to be; return whether it counts, and did not before."""
+        """Record that a file is opened for reading, even in vain; return whether it counts from now on."""
         whole = os.path.join(os.getcwd(), path)
         path = self._named(path)
         label = label_of(Look.FILE, path)
@@ -105,12 +105,12 @@ class Reads:
         return False
 
     def opened_for_update(self, path: str, who: Reader) -> None:
-        """A file was opened to be read and written; it counts as read unless it turns out to be written."""
+        """Record that a file was opened for update; it counts as read unless the block turns out to have written it."""
         if self.add_file(path, who):
             self._updated.add(label_of(Look.FILE, self._named(path)))
 
     def adopt(self, label: str) -> None:
-        """What stands under this label was read for a result that the block has taken."""
+        """Record a read that was made for a memoized result which the block has taken."""
         path = digests.path_of(label)
         if label == label_of(Look.FILE, path):
             self.add_file(path, Reader.PROGRAM)
@@ -118,13 +118,13 @@ class Reads:
             self._texts.update((each, text) for each, text in now([label]).items() if each not in self._texts)
 
     def _is_own(self, path: str) -> bool:
-        """Whether the block itself has written a file, or made a directory in which it is."""
+        """Return whether the block itself has written a file, or made a directory that contains it."""
         if path in self._written:
             return True
         return bool(self._made) and os.path.realpath(path).startswith(self._made)
 
     def _named(self, path: str) -> str:
-        """A path by which a later process finds what is meant, from the directory where it begins."""
+        """Return the path as it is, or an absolute one if the block has changed the working directory."""
         return path if _working_directory() == self._place else os.path.join(os.getcwd(), path)
 
     def add_directory(self, path: str) -> None:
@@ -148,7 +148,7 @@ class Reads:
             self._texts[label] = digests.seen(path, look)
 
     def deed(self, what: str, who: Reader) -> None:
-        """Something was done that cannot be told again."""
+        """Record an action that a later process cannot compare."""
         if self.strict:
             self.refuse(what, who)
 
@@ -157,12 +157,12 @@ class Reads:
         self._written.add(path)
 
     def made(self, path: str) -> None:
-        """A directory is about to be made; what is in it from then on is the block's."""
+        """Record that a directory is about to be made; the files in it are then the block's own."""
         if not os.path.lexists(path):
             self._made += (os.path.join(os.path.realpath(path), ""),)
 
     def moved(self, path: str, to: str) -> None:
-        """A file is about to be moved or linked; where what is there would be the block's, its content counts."""
+        """Record that a file is about to be moved or linked: its content counts if the new path is the block's own."""
         if self._is_own(os.path.join(os.getcwd(), to)) and os.path.isfile(path):
             self.add_file(path, Reader.PROGRAM)
 
@@ -172,7 +172,7 @@ class Reads:
 
 
 def _is_installed(path: str) -> bool:
-    """Whether a file is of a distribution, which counts as a whole, or of Python."""
+    """Return whether a file is Python's, jcache's or an installed package's: these count as a whole."""
     return bool(origins.of_path(path))
 
 

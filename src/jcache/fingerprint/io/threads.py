@@ -1,4 +1,4 @@
-"""Work that is handed to other threads: what it reads is read by the block that has handed it over.
+"""Let work in other threads count for the blocks from which it was handed over.
 
 A new thread works for the blocks of the thread that starts it. A work item of an executor or of a pool of threads works
 for the blocks of the thread that submits it, whichever thread runs it, and for no block if it was submitted outside.
@@ -19,14 +19,14 @@ from jcache.fingerprint.io import open_blocks
 from jcache.patching import Patch
 
 _BLOCKS: Final = "_jcache_blocks"
-_FIRST_CALLBACK: Final = 2  # in what is given to a pool's methods behind the function
+_FIRST_CALLBACK: Final = 2  # index of a callback among the arguments after the function
 _SUBMITTING: Final = ("apply_async", "_map_async", "imap", "imap_unordered")
 HOMES: Final = ("threading", "_thread", "concurrent.futures.thread", "multiprocessing.pool")
 _Function = Callable[..., Any]
 
 
 def patches() -> Iterator[Patch]:
-    """Replace the functions through which work is handed over, of the modules that are loaded."""
+    """Replace the functions of loaded modules that hand over work, and yield the patches."""
     yield Patch(threading.Thread, "start", _remembering)
     yield Patch(threading.Thread, "_bootstrap_inner", _running)
     yield Patch(_thread, "start_new_thread", _starting)
@@ -40,7 +40,7 @@ def patches() -> Iterator[Patch]:
 
 
 def _remembering(original: _Function) -> _Function:
-    """Return a function that notes in its object for which blocks it is to work."""
+    """Return the replacement of a method that stores in its object the blocks for which the object is to work."""
 
     def remember(work: Any, *args: Any, **kwargs: Any) -> Any:
         vars(work)[_BLOCKS] = tuple(open_blocks.of_this_thread())
@@ -50,7 +50,7 @@ def _remembering(original: _Function) -> _Function:
 
 
 def _running(original: _Function) -> _Function:
-    """Return a function that works for the blocks that its object has noted."""
+    """Return the replacement of a method that works for the blocks stored in its object."""
 
     def run(work: Any, *args: Any, **kwargs: Any) -> Any:
         with open_blocks.working_for(vars(work).pop(_BLOCKS, ())):
@@ -60,7 +60,7 @@ def _running(original: _Function) -> _Function:
 
 
 def _starting(original: _Function) -> _Function:
-    """Return a function that starts a thread which works for the blocks of its caller."""
+    """Return the replacement of a function that starts a thread, which then works for the blocks of the caller."""
 
     def start(function: _Function, *args: Any) -> Any:
         return original(partial(_work_for, tuple(open_blocks.of_this_thread()), function), *args)
@@ -69,7 +69,7 @@ def _starting(original: _Function) -> _Function:
 
 
 def _submitting(of_threads: type, original: _Function) -> _Function:
-    """Return a method of a pool of which a pool of threads works for the blocks of its caller."""
+    """Return the replacement of a pool's method: if it is a pool of threads, the work is for the caller's blocks."""
 
     def submit(pool: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(pool, of_threads):
