@@ -1,4 +1,4 @@
-"""The code of nested functions, found again in the functions of a module by name and digest."""
+"""The code of nested functions, found in a module by qualified name and digest."""
 
 # ruff: noqa: ANN401 - modules hold anything
 
@@ -15,19 +15,22 @@ from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.name_resolution import content_of
 
-_DEEPEST: Final = 6
+_MAX_DEPTH: Final = 6
 
 
 def digest_of(code: CodeType) -> str:
-    """Return the digest of what a code object does, wherever it stands in its file."""
+    """Return the digest of a code object, which does not depend on its lines in the file."""
     return signature(code).hex()[:32]
 
 
 def place_of(function: FunctionType) -> tuple[str, str, str, int]:
-    """Return where the code of a function is found: its module, its name, its digest, and the number among equal ones.
+    """Return the place of a function's code, by which `code_at` finds it in another process.
+
+    Returns:
+        The name of the module, the qualified name, the digest, and the number among codes with this name and digest.
 
     Raises:
-        NotStorable: it would not be found there.
+        NotStorable: the code would not be found there.
     """
     name, code = str(function.__globals__.get("__name__")), function.__code__
     module = sys.modules.get(name)
@@ -40,7 +43,17 @@ def place_of(function: FunctionType) -> tuple[str, str, str, int]:
 
 
 def code_at(name: str, qualname: str, digest: str, number: int) -> tuple[CodeType, dict[str, Any]]:
-    """Return the code of a place, and the globals of its module; raise `Unresolved` where it is not there any more."""
+    """Return the code at a place, and the globals of its module.
+
+    Args:
+        name: the name of the module.
+        qualname: the qualified name of the code.
+        digest: the digest of the code.
+        number: the number among codes with this name and digest.
+
+    Raises:
+        Unresolved: the module is not imported, or has no such code.
+    """
     module = sys.modules.get(name)
     if not isinstance(module, ModuleType):
         raise Unresolved(f"`{name}`, which has `{qualname}`, is not imported.")
@@ -55,13 +68,20 @@ def _codes(module: ModuleType, qualname: str, digest: str) -> Iterator[CodeType]
     top = qualname.partition(".")[0]
     seen: set[int] = set()
     for value in [own[top]] if top in own else own.copy().values():
-        for code in _within(value, module.__name__, seen, _DEEPEST):
+        for code in _within(value, module.__name__, seen, _MAX_DEPTH):
             if code.co_qualname == qualname and digest_of(code) == digest:
                 yield code
 
 
 def _within(value: Any, home: str, seen: set[int], depth: int) -> Iterator[CodeType]:
-    """Yield the code objects of a value of a module, nested ones among them."""
+    """Yield the code objects in a value, with those nested in them.
+
+    Args:
+        value: the value of a global, or a part of it.
+        home: the name of the module; of classes, only those of this module are searched.
+        seen: the ids of values and codes that were searched already.
+        depth: how many levels may be searched.
+    """
     if id(value) in seen or depth == 0:
         return
     seen.add(id(value))

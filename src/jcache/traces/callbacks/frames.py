@@ -1,4 +1,4 @@
-"""Texts of frames, which some libraries keep for their errors, without the directories of one host or process."""
+"""Texts with stack frames, which some libraries keep for their error messages, without this host's directories."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import sysconfig
 from typing import Final
 
 _FILE: Final = 'File "'
-_PLACES: Final = ("platlib", "purelib", "stdlib")  # the first two may lie below the last one
+_PLACES: Final = ("platlib", "purelib", "stdlib")  # the first two may lie in the last one, so they come first
 
 
 def has_frames(text: str) -> bool:
-    """Return whether a text names the file of a frame, as tracebacks do."""
+    """Return whether a text names the file of a frame, as a traceback does."""
     return _FILE in text
 
 
 def without_directories(text: str) -> str:
-    """Return a text with marks in place of the directories of the program, of cells, packages and Python."""
+    """Return a text with marks in place of the directories of the program, notebook cells, packages and Python."""
     for mark, directory in _directories():
         text = text.replace(f"{_FILE}{directory}", f"{_FILE}{mark}")
     return text
 
 
 def with_directories(text: str) -> str:
-    """Return a text from `without_directories` with the directories that this process has."""
+    """Return a text from `without_directories`, with the directories of this process in place of the marks."""
     for mark, directory in _directories():
         text = text.replace(f"{_FILE}{mark}", f"{_FILE}{directory}")
     return text

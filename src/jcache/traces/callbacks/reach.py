@@ -1,4 +1,4 @@
-"""What a traced function reaches by names: closures, defaults, static arguments, globals, and what these hold.
+"""Paths to the objects that a traced function reaches: closure, defaults, static arguments, globals and their parts.
 
 A path is a list of steps. The first is ``["function"]``, ``["argument", number]``, ``["argument", name]`` or
 ``["global", module, name]``; the others are ``["cell", name]``, ``["closure", name]``, ``["default", number]``,
@@ -24,13 +24,18 @@ from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.encoding import SCALARS
 
 Path = list[list[Any]]
-_MOST: Final = 50_000
-_DEEPEST: Final = 12
-_MOST_ITEMS: Final = 10_000
+_MAX_OBJECTS: Final = 50_000
+_MAX_STEPS: Final = 12
+_MAX_ITEMS: Final = 10_000
 
 
 class Origin(NamedTuple):
-    """The traced function and its static arguments; None stands for the others."""
+    """The origin of paths: a traced function and its arguments.
+
+    Attributes:
+        function: the function.
+        args, kwargs: the arguments, with None in place of those that are not static.
+    """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -38,12 +43,16 @@ class Origin(NamedTuple):
 
     @property
     def home(self) -> str:
-        """The function's own module: another one may have the same function, and the same key."""
+        """The module of the function, which is left out of paths: another module may have the same function and key."""
         return home_of(self.function)
 
 
 class Reach:
-    """The paths to all objects that a function reaches, the shortest to each."""
+    """The shortest paths to the objects that a function reaches, found as far as they are needed.
+
+    Args:
+        origin: the function and its arguments.
+    """
 
     def __init__(self, origin: Origin) -> None:
         self._paths: dict[int, Path] = {}
@@ -54,10 +63,10 @@ class Reach:
         self._waiting.extend((each, [["argument", name]]) for name, each in origin.kwargs.items())
 
     def path_to(self, value: Any) -> Path | None:
-        """Return the path to an object; None if the function does not reach it."""
-        while self._waiting and id(value) not in self._paths and len(self._alive) < _MOST:
+        """Return the path to an object; None if the function does not reach it, or only by a long path."""
+        while self._waiting and id(value) not in self._paths and len(self._alive) < _MAX_OBJECTS:
             found, path = self._waiting.popleft()
-            if type(found) in SCALARS or id(found) in self._paths or len(path) > _DEEPEST:
+            if type(found) in SCALARS or id(found) in self._paths or len(path) > _MAX_STEPS:
                 continue
             self._paths[id(found)] = path
             self._alive.append(found)
@@ -70,7 +79,7 @@ class Reach:
 
 
 def follow(path: Path, origin: Origin) -> Any:
-    """Return what is at a path; raise `Unresolved` if nothing is."""
+    """Return the object at a path; raise `Unresolved` if there is none."""
     try:
         (first, *names), *rest = path
         if first == "global":
@@ -103,10 +112,10 @@ _STEPS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def _below(value: Any) -> Iterator[tuple[list[Any], Any]]:
-    """Yield what an object holds, and the step to each."""
+    """Yield the parts of an object, each after the step to it."""
     if isinstance(value, FunctionType):
         yield from _of_function(value)
-    elif type(value) in {list, tuple, dict} and len(value) <= _MOST_ITEMS:
+    elif type(value) in {list, tuple, dict} and len(value) <= _MAX_ITEMS:
         held = value.copy().items() if type(value) is dict else enumerate([*value])
         yield from ((["item", key], each) for key, each in held if type(key) in {str, int})
     elif isinstance(value, MethodType):

@@ -1,4 +1,4 @@
-"""Callbacks made of their recipes; the grammar is in the package's docstring."""
+"""Make callbacks from their recipes; the grammar is in the package's docstring."""
 
 # ruff: noqa: ANN401 - callbacks are made of anything
 
@@ -27,16 +27,25 @@ Json = Any
 
 
 def read(recipes: Json, origin: Origin) -> list[Callable[..., Any]]:
-    """Return the callbacks of a program that a function was traced to.
+    """Return the callbacks of a traced function's program.
+
+    Args:
+        recipes: the recipes from `write`.
+        origin: the function and its static arguments, in this process.
 
     Raises:
-        Unresolved: they cannot be made in this program.
+        Unresolved: a callback cannot be made in this process.
     """
     return Reader(recipes, origin).callbacks()
 
 
 class Reader:
-    """Makes callbacks of recipes."""
+    """A reader of the recipes of one program.
+
+    Args:
+        recipes: the recipes.
+        origin: the traced function and its static arguments.
+    """
 
     def __init__(self, recipes: Json, origin: Origin) -> None:
         self._recipes = recipes
@@ -46,7 +55,7 @@ class Reader:
         self._unfilled: list[Callable[[], object]] = []
 
     def callbacks(self) -> list[Callable[..., Any]]:
-        """Return all callbacks; raise `Unresolved` where one of them cannot be made."""
+        """Return all callbacks; raise `Unresolved` if one of them cannot be made."""
         try:
             found = [self.value(each) for each in self._recipes["callbacks"]]
             self._fill()
@@ -60,14 +69,14 @@ class Reader:
         raise Unresolved(f"a callback cannot be made again: {reason}")
 
     def value(self, written: Json) -> Any:
-        """Return what a value of the grammar stands for."""
+        """Return the object that a value of the grammar describes."""
         if type(written) is not list:
             return written
         tag, *rest = written
         return _VALUES[tag](self, *rest)
 
     def made(self, number: int) -> Any:
-        """Return a thing; its content may be filled in later."""
+        """Return the thing with a number; its content may be filled in later, since things may refer to each other."""
         if number not in self._made:
             tag, *rest = self._recipes["made"][number]
             _THINGS[tag](self, number, *rest)
@@ -119,7 +128,7 @@ class Reader:
         vars(made).update(attributes or {})
 
     def _whole(self, name: str) -> str:
-        """Return a name with its module, which is not written where it is the function's own."""
+        """Return a name with its module; a name without one is of the traced function's module."""
         return f"{self._home}{name}" if name.startswith(":") else name
 
     def _member(self, cls: str, name: str) -> Any:
@@ -153,7 +162,15 @@ class Reader:
 
 
 def locals_of(is_sought: Callable[[Any], bool]) -> Iterator[tuple[list[Any], Any]]:
-    """Yield the local variables of the functions that are running, and the place of each, from outside to inside."""
+    """Yield local variables of the functions that run in this thread, outermost first, without jcache's own.
+
+    Args:
+        is_sought: returns whether to yield a variable with some value.
+
+    Yields:
+        The place of the variable (module, function, name, and the number of the call among calls of the same function),
+        and its value.
+    """
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -168,7 +185,7 @@ def locals_of(is_sought: Callable[[Any], bool]) -> Iterator[tuple[list[Any], Any
 
 
 def data_of(text: str) -> Any:
-    """Return the value of some bytes of `formats.pytrees` in base64."""
+    """Return a value that `formats.pytrees` has stored, from base64."""
     return pytrees.load(memoryview(bytearray(base64.b64decode(text, validate=True))))
 
 

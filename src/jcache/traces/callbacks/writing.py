@@ -1,4 +1,4 @@
-"""The recipes of callbacks; the grammar is in the package's docstring."""
+"""Write the recipes of callbacks; the grammar is in the package's docstring."""
 
 # ruff: noqa: ANN401 - callbacks are made of anything
 
@@ -27,20 +27,22 @@ from jcache.traces.callbacks.reach import Origin, Reach
 from jcache.traces.callbacks.reading import Reader, locals_of
 
 Json = Any
-_COPIED: Final = (set, bytearray)  # what holds nothing that changes
+_COPIED: Final = (set, bytearray)  # mutable types whose items cannot change
 _CONSTANTS: Final = (int, float, complex, str, bytes, frozenset, range, slice)
 _ANOTHER: Final = "it would be made again as another one"
 
 
 def write(callbacks: Sequence[Any], origin: Origin) -> Json:
-    """Return the recipes of the callbacks of a program that a function was traced to.
+    """Return the recipes of the callbacks of a traced function's program.
+
+    The recipes are read and written once more, to check that they describe the same callbacks.
 
     Args:
         callbacks: the functions, as JAX gives them to the executable.
-        origin: the traced function.
+        origin: the traced function and its static arguments.
 
     Raises:
-        NotStorable: a callback holds something that a later process would not find or make again.
+        NotStorable: a callback has a part that a later process would not find or could not make again.
     """
     try:
         written = Writer(origin).write(callbacks)
@@ -55,11 +57,11 @@ def write(callbacks: Sequence[Any], origin: Origin) -> Json:
 
 
 class Writer:
-    """Writes the recipes of the callbacks of one program.
+    """A writer of the recipes of one program.
 
     Args:
-        origin: as `write` has it.
-        are_copies: whether these were made of recipes, so that nothing else refers to what they hold.
+        origin: the traced function and its static arguments.
+        are_copies: whether the callbacks were made from recipes; then nothing else refers to their parts.
     """
 
     def __init__(self, origin: Origin, *, are_copies: bool = False) -> None:
@@ -68,13 +70,13 @@ class Writer:
         self._are_copies = are_copies
         self._things: list[Json] = []
         self._numbers: dict[int, int] = {}
-        self._private: list[Any] = []  # what is copied: nothing else may refer to it
+        self._private: list[Any] = []  # objects that are copied: nothing else may refer to them
         self._owners: dict[int, int] = {}
         self._written: dict[int, Json] = {}
         self._alive: list[Any] = []
 
     def write(self, callbacks: Sequence[Any]) -> Json:
-        """Return the recipes."""
+        """Return the recipes of callbacks."""
         written = [self._value(each) for each in callbacks]
         self._alive.clear()
         if not self._are_copies:
@@ -82,7 +84,7 @@ class Writer:
         return {"made": self._things, "callbacks": written}
 
     def _check_private(self) -> None:
-        """Raise `NotStorable` where something refers to a thing besides the callbacks."""
+        """Raise `NotStorable` if something besides the callbacks refers to an object that is copied."""
         probe: list[Any] = [[]]
         usual = next(sys.getrefcount(each) for each in probe)
         for each in self._private:
@@ -103,7 +105,7 @@ class Writer:
             self._owners[id(value)] += 1
             return ["made", self._numbers[id(value)]]
         if id(value) not in self._written:
-            self._alive.append(value)  # so that no other object has its address
+            self._alive.append(value)  # while it is referred to, no other object has its id
             self._written[id(value)] = self._other(value)
         return self._written[id(value)]
 
@@ -114,7 +116,7 @@ class Writer:
         return written or self._global(value) or self._plain(value) or self._thing(value)
 
     def _named(self, value: Any) -> Json:
-        """Return how something is written that has a name in a module; None for anything else."""
+        """Write a module, or a class or function that is found by its name; return None for anything else."""
         if isinstance(value, ModuleType):
             return ["module", value.__name__] if sys.modules.get(value.__name__) is value else None
         if (name := treedefs.findable_name(value)) is None:
@@ -122,18 +124,18 @@ class Writer:
         return ["object", self._short(name), digest_of(value.__code__) if isinstance(value, FunctionType) else None]
 
     def _global(self, value: Any) -> Json:
-        """Return how an instance is written that the module of its class has under one name; None for others."""
+        """Write an instance that is exactly one global of its class's module; return None for anything else."""
         module = type(value).__module__
         names = [name for name, each in vars(sys.modules.get(module, object)).copy().items() if each is value]
         texts = f"{module}:{names[0]}" if names else "", name_of(type(value))
         return ["global", *map(self._short, texts)] if len(names) == 1 else None
 
     def _short(self, name: str) -> str:
-        """Return a name without its module where that is the function's own."""
+        """Return a name without its module if that is the module of the traced function."""
         return name.removeprefix(self._home) if name.startswith(f"{self._home}:") else name
 
     def _plain(self, value: Any) -> Json:
-        """Return how a value is written that cannot change; None for anything else."""
+        """Write a value that cannot change itself, though its parts may; return None for anything else."""
         kind = type(value)
         if kind is tuple:
             return ["tuple", *map(self._value, value)]
@@ -166,7 +168,7 @@ class Writer:
         return None
 
     def _list(self, value: list[Any]) -> Json:
-        """Return how a list is written; bytes between texts of frames are identifiers of calls, as equinox has them."""
+        """Write a list; bytes in a list with texts of frames are identifiers of calls, as equinox keeps them."""
         frames = any(type(each) is str and has_frames(each) for each in value)
         return ["list", *(_call(each) if frames and type(each) is bytes else self._value(each) for each in value)]
 
@@ -213,7 +215,7 @@ class Writer:
         return ["made", self._numbers[id(cell)]]
 
     def _instance(self, value: Any) -> Json:
-        """Return how an instance of a class of Python's own kind is written."""
+        """Write an instance of a class that ``object.__new__`` can make; raise `NotStorable` for others."""
         cls = type(value)
         name = name_of(cls)
         try:
@@ -230,14 +232,14 @@ class Writer:
 
 
 def _call(identifier: bytes) -> Json:
-    """Return how the identifier of a call is written: of one that is running, or of one that will never be again."""
+    """Write the identifier of a call: a local variable if the call is running, random bytes if it has ended."""
     for place, _ in locals_of(lambda each: each is identifier):
         return ["local", *place]
     return ["random", len(identifier)]
 
 
 def _is_constant(value: Any) -> bool:
-    """Return whether a value cannot change, nor anything in it."""
+    """Return whether neither a value nor any part of it can change."""
     numpy, jax = sys.modules.get("numpy"), sys.modules.get("jax")
     if type(value) in _CONSTANTS or isinstance(value, enum.Enum):
         return True
