@@ -1,6 +1,6 @@
-"""The structure that some JSON stands for; the grammar is in the package's docstring."""
+"""Read structures from JSON; the grammar is in the package's docstring."""
 
-# ruff: noqa: ANN401 - treedefs are JAX's own and have no types that last
+# ruff: noqa: ANN401 - treedefs belong to JAX and have no stable types
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from jcache.jax_internals import treedefs
 from jcache.jax_internals.registry import registry
 from jcache.jax_internals.treedefs import LEAF, Json, Node, Treedef, nodes_of
 
-_DEEPEST: Final = 200  # of what a node has beside its children
+_MAX_DEPTH: Final = 200  # levels of a node's auxiliary data
 _NOT_THERE: Final = "A stored structure is like a part of the arguments that they do not have."
 
 
 def decode(value: Json, likes: Sequence[Treedef]) -> Treedef:
     """Return the structure that was encoded.
 
+    Args:
+        value: the JSON.
+        likes: the structures that the JSON may refer to.
+
     Raises:
         DamagedEntry: the value does not follow the grammar.
-        Unresolved: a class is not imported or not registered here, or the likes are others.
+        Unresolved: a class is not imported or not registered here, or the likes are not those of the encoding.
     """
     if type(value) is not list:
         raise _malformed()
@@ -44,13 +48,23 @@ def _malformed() -> DamagedEntry:
 
 
 class _Reader:
-    """Makes treedefs of nodes."""
+    """A reader of nodes.
+
+    Args:
+        likes: the structures that nodes may refer to.
+    """
 
     def __init__(self, likes: Sequence[Treedef]) -> None:
         self._likes = list(nodes_of(*likes))
 
     def treedef(self, node: Json, waiting: list[Treedef]) -> Treedef:
-        """What a node stands for; its children are the last of those that wait."""
+        """Return the treedef of a node.
+
+        Args:
+            node: the JSON of the node.
+            waiting: the treedefs of the nodes that follow and have no parent yet, the next one last; the node's
+                children are taken from its end.
+        """
         if node is None or (type(node) is str and node == LEAF):
             return _structure(node)
         if type(node) is int:
@@ -70,7 +84,7 @@ class _Reader:
         raise Unresolved(_NOT_THERE)
 
     def _aux(self, aux: Json, depth: int = 0) -> Any:
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise _malformed()
         if type(aux) is list:
             return [self._aux(part, depth + 1) for part in aux]
@@ -86,7 +100,7 @@ class _Reader:
             raise _malformed()
         try:
             return {self._aux(key, depth): self._aux(part, depth) for key, part in value}
-        except TypeError as error:  # what cannot be hashed
+        except TypeError as error:  # a key that cannot be hashed
             raise _malformed() from error
 
     def _object(self, name: str, _depth: int) -> Any:
@@ -133,7 +147,7 @@ _READ: Final[dict[str, tuple[type, Callable[[_Reader, Any, int], Any]]]] = {
 def _registered_by(cls: type) -> list[str] | None:
     try:
         return treedefs.registered_by(cls)
-    except Exception:  # noqa: BLE001 - the program's own code runs on the way
+    except Exception:  # noqa: BLE001 - this runs the program's own code
         return None
 
 
@@ -151,7 +165,11 @@ def _made(cls: type, aux: Any, children: list[Treedef]) -> Treedef:
 
 
 def _check(cls: type, aux: Any, count: int) -> None:
-    """That a node of Python's own classes has what it needs: JAX does not ask."""
+    """Check the auxiliary data of a node of Python's own classes, which JAX does not check.
+
+    Raises:
+        DamagedEntry: the auxiliary data do not fit the class or the number of children.
+    """
     if cls is dict:
         try:
             good = type(aux) is list and len(aux) == count and _structure(dict.fromkeys(aux)).node_data()[1] == aux
@@ -170,7 +188,7 @@ def _check(cls: type, aux: Any, count: int) -> None:
 
 
 def _unflattened(cls: type, aux: Any, children: list[Treedef]) -> Any:
-    """An instance with leaves of no meaning, for a JAX (until 0.8) that cannot put structures together."""
+    """Return an instance with arbitrary leaves, for a JAX (until 0.8) that cannot make a treedef from its parts."""
     parts = [child.unflatten([0] * child.num_leaves) for child in children]
     if cls in registry():
         return registry()[cls].from_iter(aux, parts)

@@ -1,6 +1,6 @@
-"""A structure as JSON; the grammar is in the package's docstring."""
+"""Write structures as JSON; the grammar is in the package's docstring."""
 
-# ruff: noqa: ANN401 - treedefs are JAX's own and have no types that last
+# ruff: noqa: ANN401 - treedefs belong to JAX and have no stable types
 
 from __future__ import annotations
 
@@ -24,7 +24,15 @@ _WAY_OUT: Final = "make it a part of an argument, or register its class with `jc
 
 
 def encode(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
-    """Return a structure as JSON, of which `decode` makes the same one; raise `NotStorable` where that cannot be."""
+    """Return a structure as JSON, from which `decode` makes the same structure.
+
+    Args:
+        treedef: the structure.
+        likes: the structures that the JSON may refer to; `decode` needs the same ones.
+
+    Raises:
+        NotStorable: a part of the structure cannot be written, or would be read as another one.
+    """
     try:
         encoded = _encoded(treedef, likes)
         again = decode(encoded, likes)
@@ -40,12 +48,12 @@ def encode(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
 
 
 def _encoded(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
-    known = _Known(likes)
+    known = _Likes(likes)
     nodes = list(nodes_of(treedef))
     auxes = [_attempt(known, node) for node in nodes]
     numbers = known.numbers(nodes, [None if isinstance(aux, NotStorable) else json.dumps(aux) for aux in auxes])
     encoded: list[Json] = []
-    beyond = 0  # the first node that is no part of what has been written
+    beyond = 0  # the first node that is not below a copied node
     for index, (node, aux, number) in enumerate(zip(nodes, auxes, numbers, strict=True)):
         if index < beyond:
             continue
@@ -61,22 +69,29 @@ def _encoded(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
     return encoded
 
 
-def _attempt(known: _Known, node: Node | None) -> Json | NotStorable:
+def _attempt(known: _Likes, node: Node | None) -> Json | NotStorable:
     try:
         return node and known.written(node.aux)
     except NotStorable as refused:
         return refused
 
 
-class _Known:
-    """The likes: equal structures have equal numbers here."""
+class _Likes:
+    """The nodes of the likes, with a number for each distinct node; equal nodes with equal children have one number.
+
+    Args:
+        likes: the structures.
+
+    Attributes:
+        first: the position in the likes of the first node with each number.
+    """
 
     def __init__(self, likes: Sequence[Treedef]) -> None:
         nodes = list(nodes_of(*likes))
-        self._odd: list[tuple[object, list[int]]] = []  # what cannot be written, and where in the likes it is
+        self._odd: list[tuple[object, list[int]]] = []  # data that JSON cannot have, and their paths
         self._numbers: dict[tuple[object, ...], int] = {}
         self._classes: dict[type, int] = {}
-        self.first: dict[int, int] = {}  # the first node of a number
+        self.first: dict[int, int] = {}
         texts = [json.dumps(node and self.written(node.aux, [index])) for index, node in enumerate(nodes)]
         for index, number in enumerate(self.numbers(nodes, texts)):
             self.first.setdefault(number, index)
@@ -84,7 +99,15 @@ class _Known:
                 self._classes.setdefault(node.cls, index)
 
     def numbers(self, nodes: Sequence[Node | None], texts: Sequence[str | None]) -> list[int]:
-        """The number of what each node is, with all that is below it; -1 where something in it has no text."""
+        """Return the number of each node, which stands for the node with all nodes below it.
+
+        Args:
+            nodes: the nodes of a structure; None for a leaf.
+            texts: the auxiliary data of each node as JSON; None if they cannot be written.
+
+        Returns:
+            The numbers; -1 for a node that cannot be written, or has such a node below it.
+        """
         numbers: list[int] = []
         waiting: list[int] = []
         for node, text in zip(reversed(nodes), reversed(texts), strict=True):
@@ -96,7 +119,7 @@ class _Known:
         return numbers[::-1]
 
     def class_of(self, node: Node) -> str | int:
-        """How the class of a node is written."""
+        """Return the JSON of a node's class; raise `NotStorable` if neither its name nor a like has it."""
         with suppress(Unresolved):
             if find(name_of(node.cls)) is node.cls:
                 return name_of(node.cls)
@@ -105,7 +128,15 @@ class _Known:
         raise NotStorable(f"{name_of(node.cls)} cannot be found again by its name")
 
     def written(self, aux: Any, at: list[int] | None = None) -> Json:
-        """What a node has beside its children; `at` says where in the likes that is, if it is there."""
+        """Return the JSON of auxiliary data.
+
+        Args:
+            aux: the auxiliary data of a node, or a part of them.
+            at: the path to them in the likes, if they are a part of the likes.
+
+        Raises:
+            NotStorable: JSON cannot have them, and they are in no like.
+        """
         if aux is None or _is_plain(aux):
             return aux
         if type(aux) is list or type(aux) is tuple:
@@ -138,7 +169,7 @@ class _Known:
 
 
 def _is_plain(aux: Any) -> bool:
-    """Whether JSON has it."""
+    """Return whether JSON has a value as it is."""
     if type(aux) is str:
         return is_text(aux)
     if type(aux) is float:
@@ -147,7 +178,7 @@ def _is_plain(aux: Any) -> bool:
 
 
 def _by_name(aux: object) -> Json:
-    """What stands for something that has a name in a module, None for anything else."""
+    """Return the JSON of an object that has a name in a module; None for anything else."""
     if (found := treedefs.findable_name(aux)) is not None:
         return {"object": found}
     if treedefs.is_sentinel(aux):
@@ -167,5 +198,5 @@ def _data(aux: object) -> Json:
 def _equal(one: object, other: object) -> bool:
     try:
         return (one == other) is True
-    except Exception:  # noqa: BLE001  their own code may raise anything
+    except Exception:  # noqa: BLE001  the program's ``__eq__`` may raise anything
         return False

@@ -1,6 +1,6 @@
-"""Structures and leaves in keys."""
+"""The parts of a key that describe structures and leaves."""
 
-# ruff: noqa: ANN401 - what is JAX's own has no types that last
+# ruff: noqa: ANN401 - JAX's internals have no stable types
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from jcache.jax_internals.registry import registry
 from jcache.jax_internals.treedefs import LEAF, Node, Treedef, nodes_of
 
 _SETS: Final = ("unreduced", "reduced", "unreduced_kind")
-_MANY: Final = 60  # nodes of a structure that is told
+_MAX_NODES_SHOWN: Final = 60  # of a structure that is described in words
 _PLAIN: Final = (type(None), bool, int, float, str)
 
 
 class Structure:
-    """A structure as a part of a key."""
+    """A structure as a part of a key.
+
+    Args:
+        treedef: its treedef.
+    """
 
     __slots__ = ("treedef",)
 
@@ -28,19 +32,22 @@ class Structure:
         self.treedef = treedef
 
     def __cache_key__(self) -> object:
-        """What `jcache.fingerprint` takes it for."""
+        """Return the value that `jcache.fingerprint` takes in its place."""
         nodes = nodes_of(self.treedef)
         return tuple(node and (node.cls, node.aux, node.children, *registry().get(node.cls, ())) for node in nodes)
 
     def in_words(self) -> str | None:
-        """The same, for people, with a ``*`` for each leaf: ``{'w': *, 'layers': [*, *]}``, ``State[2](*, *)``."""
-        if self.treedef.num_nodes > _MANY:
+        """Return the structure for people, with a ``*`` for each leaf; None if it is large.
+
+        Examples are ``{'w': *, 'layers': [*, *]}`` and ``State[2](*, *)``, with the auxiliary data in brackets.
+        """
+        if self.treedef.num_nodes > _MAX_NODES_SHOWN:
             return None
         return _told(nodes_of(self.treedef))
 
 
 def _told(nodes: Iterator[Node | None]) -> str:
-    """The next node, with what is below it."""
+    """Return the next node with all nodes below it, for people."""
     node = next(nodes)
     if node is None:
         return LEAF
@@ -54,18 +61,22 @@ def _told(nodes: Iterator[Node | None]) -> str:
 
 
 def aval_key(leaf: Any) -> tuple[object, ...]:
-    """Return what tracing sees of a leaf, as plain values; raise `NotStorable` for what is no array that is known."""
+    """Return the type of a leaf, which is all that tracing sees of it, as plain values.
+
+    Raises:
+        NotStorable: the leaf is no array, or has a type that jcache does not know.
+    """
     from jax import api_util
 
     try:
         return _aval_key(vars(api_util)["shaped_abstractify"](leaf))
     except NotStorable:
         raise
-    except Exception as error:  # JAX may raise anything, and some leaves have code of their own
+    except Exception as error:  # JAX, or code of the leaf's own class, may raise anything
         raise NotStorable(f"A leaf of type {type(leaf).__qualname__} is no array.") from error
 
 
-@lru_cache(maxsize=4096)  # avals that are equal are the same to JAX's own caches of traces
+@lru_cache(maxsize=4096)  # JAX's own caches of traces do not distinguish equal avals either
 def _aval_key(aval: Any) -> tuple[object, ...]:
     import jax
 
