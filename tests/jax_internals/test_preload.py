@@ -10,7 +10,7 @@ import pytest
 from jcache.layout import Kind, Root
 from jcache.store.roots import open_root
 from jcache.store.store import Store
-from jcache.traces.hints import Verdicts
+from jcache.traces.hints import Hints
 from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.jax_programs import run
@@ -181,22 +181,22 @@ def test_what_lapack_needs_comes_first(tmp_path: Path) -> None:
 
 def test_a_note_holds_until_another_one_takes_its_place(native: Root) -> None:
     """A note is returned unchanged until another one replaces it."""
-    verdicts = Verdicts(native)
-    assert verdicts.likely("step") == ""
+    hints = Hints(native)
+    assert hints.expected("step") == ""
     for note in ("jit_step-1\n{}", "jit_step-2\n{}"):
-        verdicts.expect("step", note)
-        assert verdicts.likely("step") == note
-    assert verdicts.likely("other") == ""
+        hints.expect("step", note)
+        assert hints.expected("step") == note
+    assert hints.expected("other") == ""
 
 
 def test_a_note_with_a_flipped_bit_is_none(native: Root) -> None:
     """A note with a flipped bit is ignored, since XLA could end the process because of it."""
-    verdicts = Verdicts(native)
-    verdicts.expect("step", "jit_step-1\n{}")
+    hints = Hints(native)
+    hints.expect("step", "jit_step-1\n{}")
     (path,) = native.verdicts.iterdir()
     data = path.read_bytes()
     for place in range(len(data)):
         path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-        assert verdicts.likely("step") == ""
+        assert hints.expected("step") == ""
     path.write_bytes(data)
-    assert verdicts.likely("step") == "jit_step-1\n{}"
+    assert hints.expected("step") == "jit_step-1\n{}"

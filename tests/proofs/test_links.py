@@ -26,7 +26,7 @@ from jcache.store.locking import locked
 from jcache.store.roots import create_root, open_root
 from jcache.store.sidecar import write_recency
 from jcache.store.store import Store
-from jcache.traces.hints import Verdicts
+from jcache.traces.hints import Hints
 from tests.helpers.command_line import call
 from tests.helpers.entries import DAY, NOW, add, executable, key, process, recency_of, tree
 
@@ -198,9 +198,9 @@ def use_as_a_program(root: Path) -> None:
         store.touch(Kind.EXECUTABLES, [key(3)], time.time_ns())
         store.put(Kind.EXECUTABLES, key(99), executable())
         store.put(Kind.GRAPHS, key(99), executable())
-        hints = Verdicts(store.root)
+        hints = Hints(store.root)
         for name in ("call", "key"):
-            hints.slower([name])
+            hints.add_slower([name])
             hints.refuse(name, "it calls back")
             hints.expect(name, "another executable")
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from jcache.traces.arguments import given, gives_arguments
+from jcache.traces.arguments import holds_arguments, program_arguments
 from tests.helpers.jax_programs import run
 
 HEAD: Final = """
@@ -129,11 +129,11 @@ def call(jit):
 def test_the_arguments_are_those_of_the_nearest_call() -> None:
     """A call inside of another one, as in a callback, has its own; elsewhere there are none."""
 
-    @gives_arguments
+    @holds_arguments
     def call(inner: Any, /, *args: Any, **kwargs: Any) -> Any:
         return inner()
 
-    assert call(given, 1, a=2) == ((1,), {"a": 2})
-    assert call(lambda: call(given, 3), 1) == ((3,), {})
+    assert call(program_arguments, 1, a=2) == ((1,), {"a": 2})
+    assert call(lambda: call(program_arguments, 3), 1) == ((3,), {})
     with pytest.raises(LookupError):
-        given()
+        program_arguments()

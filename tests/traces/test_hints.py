@@ -10,7 +10,7 @@ import pytest
 
 from jcache.layout import Root
 from jcache.store.roots import create_root
-from jcache.traces.hints import Verdicts
+from jcache.traces.hints import Hints
 from tests.helpers.jax_programs import run
 
 DAY = 86_400
@@ -23,43 +23,43 @@ def age(root: Root, seconds: float) -> None:
 
 def test_three_processes_have_to_agree(native: Root) -> None:
     """A call counts as slower once so many have said so, and no other call does."""
-    verdicts = Verdicts(native)
+    hints = Hints(native)
     for _ in range(3):
-        assert not verdicts.is_slower("step")
-        verdicts.slower(["step"])
-    assert verdicts.is_slower("step") and not verdicts.is_slower("other")
+        assert not hints.is_slower("step")
+        hints.add_slower(["step"])
+    assert hints.is_slower("step") and not hints.is_slower("other")
 
 
 def test_a_refusal_is_told_as_it_was_noted(native: Root) -> None:
     """Under its key, the latest one counts, and control characters that somebody has put there are not passed on."""
-    verdicts = Verdicts(native)
-    assert verdicts.refusal("key") is None
+    hints = Hints(native)
+    assert hints.refusal("key") is None
     for reason in ("it has effects", "it calls back to the host"):
-        verdicts.refuse("key", reason)
-        assert verdicts.refusal("key") == reason
-    verdicts.refuse("key", "\x1b[31mred")
-    assert verdicts.refusal("key") == "�[31mred"
+        hints.refuse("key", reason)
+        assert hints.refusal("key") == reason
+    hints.refuse("key", "\x1b[31mred")
+    assert hints.refusal("key") == "�[31mred"
 
 
 def test_verdicts_hold_for_a_day(native: Root) -> None:
     """After that they are found out anew."""
-    verdicts = Verdicts(native)
-    verdicts.slower(["step"] * 3)
-    verdicts.refuse("key", "it has effects")
+    hints = Hints(native)
+    hints.add_slower(["step"] * 3)
+    hints.refuse("key", "it has effects")
     age(native, DAY - 60)
-    assert verdicts.is_slower("step") and verdicts.refusal("key")
+    assert hints.is_slower("step") and hints.refusal("key")
     age(native, DAY + 60)
-    assert not verdicts.is_slower("step") and verdicts.refusal("key") is None
-    verdicts.slower(["step"])
-    assert not verdicts.is_slower("step")
+    assert not hints.is_slower("step") and hints.refusal("key") is None
+    hints.add_slower(["step"])
+    assert not hints.is_slower("step")
 
 
 def test_old_verdicts_go_where_there_are_many(native: Root) -> None:
     """So that their number stays bounded by what a day brings."""
-    verdicts = Verdicts(native)
-    verdicts.slower(map(str, range(1001)))
+    hints = Hints(native)
+    hints.add_slower(map(str, range(1001)))
     age(native, DAY + 60)
-    verdicts.slower(["step"])
+    hints.add_slower(["step"])
     assert len(list(native.verdicts.iterdir())) <= 2
 
 
@@ -70,10 +70,10 @@ def test_where_nothing_can_be_noted(native: Root, tmp_path: Path, what: str) -> 
         native.verdicts.parent.mkdir(exist_ok=True)
         native.verdicts.write_text("")
     root = native if what == "a file" else Root(tmp_path / "gone", plain=False)
-    verdicts = Verdicts(root)
-    verdicts.slower(["step"] * 3)
-    verdicts.refuse("key", "it has effects")
-    assert not verdicts.is_slower("step") and verdicts.refusal("key") is None
+    hints = Hints(root)
+    hints.add_slower(["step"] * 3)
+    hints.refuse("key", "it has effects")
+    assert not hints.is_slower("step") and hints.refusal("key") is None
     assert what == "a file" or not (tmp_path / "gone").exists()
 
 
@@ -81,11 +81,11 @@ CALLED = """
 import contextlib, io, json, sys
 import jax.numpy as jnp
 import jcache
-from jcache.traces.hints import tally
+from jcache.traces.hints import lookup_costs
 jcache.enable(sys.argv[1], strict=True)
 took = float(sys.argv[2])
-add = tally.add
-tally.add = lambda root, call, seconds, spared: add(root, call, took, 1.0)
+add = lookup_costs.add
+lookup_costs.add = lambda root, call, seconds, spared: add(root, call, took, 1.0)
 
 @jcache.jit
 def step(x):
@@ -104,9 +104,9 @@ def test_small_losses_are_taken(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from jcache.layout import Root
-from jcache.traces.hints import tally
+from jcache.traces.hints import lookup_costs
 for call in range(int(sys.argv[2])):
-    tally.add(Root(Path(sys.argv[1]), plain=False), str(call), 0.03, 0.04)
+    lookup_costs.add(Root(Path(sys.argv[1]), plain=False), str(call), 0.03, 0.04)
 """
     for calls, noted in ((8, 0), (9, 9)):
         native = create_root(tmp_path / str(calls))
@@ -127,11 +127,11 @@ SEVERAL = """
 import json, sys
 import jax.numpy as jnp
 import jcache
-from jcache.traces.hints import tally
+from jcache.traces.hints import lookup_costs
 jcache.enable(sys.argv[1], strict=True)
 seconds = {"first": (1.0, 1.0), "small": (0.5, 1.0), "large": (1.0, 100.0)}
-add = tally.add
-tally.add = lambda root, call, took, spared: add(root, call, *seconds[call.split(chr(0))[1]])
+add = lookup_costs.add
+lookup_costs.add = lambda root, call, took, spared: add(root, call, *seconds[call.split(chr(0))[1]])
 
 def first(x): return x + 1
 def small(x): return x + 2

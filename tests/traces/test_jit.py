@@ -467,12 +467,12 @@ def test_an_executable_that_has_gone_is_compiled_once(tmp_path: Path) -> None:
 
 KEPT = """
 import json, sys, jax.numpy as jnp, jcache
-from jcache.traces.trace_places import shelf_in_use
+from jcache.traces.trace_places import traces_in_use
 jcache.enable(sys.argv[1], strict=True)
 shelves = []
 for scale in (2.0, 3.0):
     jcache.jit(lambda x: x * scale)(jnp.ones(3))
-    shelves.append(shelf_in_use().store)
+    shelves.append(traces_in_use().store)
 print(json.dumps(shelves[0] is shelves[1]))
 """
 

@@ -116,8 +116,8 @@ import json, sys
 import jax, jax.numpy as jnp
 import jcache
 from jcache.fingerprint import fingerprint
-from jcache.traces.arguments import Given
-from jcache.traces.keys import Statics, asked
+from jcache.traces.arguments import Arguments
+from jcache.traces.keys import Statics, make_request
 
 class Codec(jcache.FileCodec):
     name = "codec"
@@ -136,8 +136,8 @@ def step(tree, x):
     return inner(tree["a"][0]) + x * table(2)[0] + bool(cache) + bool(check) + bool(Holder)
 
 def keys():
-    given = Given(({"a": [jnp.ones(2)]}, jnp.ones(2)), {})
-    return [asked(step, Statics(step, None, None), given).key, fingerprint(table.build, (3, cache)).key]
+    given = Arguments(({"a": [jnp.ones(2)]}, jnp.ones(2)), {})
+    return [make_request(step, Statics(step, None, None), given).key, fingerprint(table.build, (3, cache)).key]
 
 before = keys()
 for name, module in sorted(sys.modules.items()):

@@ -1,8 +1,9 @@
-"""The arguments of a call, as the program gives them to JAX and as JAX gives them to the function that it traces.
+"""The arguments of a call: as the program gives them to JAX, and as JAX gives them to the function that it traces.
 
-JAX flattens the first into arrays, traces with one tracer for each of these, and makes the second of the tracers. What
-an executable takes is counted over the tracers. The two differ where a class is not made again just as it was
-flattened: then flattening the second gives other leaves, or the same ones in another order.
+JAX flattens the program's arguments into leaves, makes a tracer for each leaf, and unflattens the tracers into the
+arguments of the traced function. The arguments of an executable are numbered in the order of these tracers. If a class
+does not unflatten to what was flattened, flattening the traced function's arguments gives other leaves, or the same
+leaves in another order.
 """
 
 # ruff: noqa: ANN401 - functions take anything
@@ -22,35 +23,48 @@ F = TypeVar("F", bound=Callable[..., Any])
 _callers: Final[list[CodeType]] = []
 
 
-class Given(NamedTuple):
-    """The arguments of one call."""
+class Arguments(NamedTuple):
+    """The arguments of one call.
+
+    Attributes:
+        args, kwargs: the positional and the keyword arguments.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
-def gives_arguments(function: F) -> F:
-    """Marks a function that calls what JAX has jitted, with its own variables ``args`` and ``kwargs``."""
+def holds_arguments(function: F) -> F:
+    """Mark a function that passes its local variables ``args`` and ``kwargs`` to a function that JAX has jitted."""
     _callers.append(cast("Any", function).__code__)
     return function
 
 
-def given() -> Given:
-    """Return the arguments that the program has given to the call that JAX traces in this thread.
+def program_arguments() -> Arguments:
+    """Return the arguments that the program gave to the call that JAX is tracing in this thread.
 
-    They are looked up in the frame of the call: keeping them for each call would slow down all that trace nothing.
-    Where none of the functions that `gives_arguments` has marked is running, LookupError is raised.
+    They are read from the frame of the nearest function that `holds_arguments` has marked: storing them at each call
+    would slow down the calls that trace nothing.
+
+    Raises:
+        LookupError: no marked function is running in this thread.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and all(frame.f_code is not code for code in _callers):
         frame = frame.f_back
     if frame is None:
         raise LookupError("the function is traced by none of jcache's calls")
-    return Given(frame.f_locals["args"], frame.f_locals["kwargs"])
+    return Arguments(frame.f_locals["args"], frame.f_locals["kwargs"])
 
 
-def flatten_again(statics: Statics, given: Given, leaves: list[Any]) -> None:
-    """Do with the arguments of a call what JAX did before it traced: so a recording hears what that reads."""
+def flatten_again(statics: Statics, given: Arguments, leaves: list[Any]) -> None:
+    """Flatten and unflatten the arguments of a call as JAX did before it traced, so that a recording sees its reads.
+
+    Args:
+        statics: the static arguments of the function.
+        given: the arguments that the program gave.
+        leaves: the tracers of the flat arguments, which the arguments are unflattened from.
+    """
     from jax.tree_util import tree_flatten, tree_unflatten
 
     rest = iter(leaves)

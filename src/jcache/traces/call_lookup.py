@@ -1,4 +1,4 @@
-"""Looking up what a call of a jitted function asks for, while JAX traces it or to explain it."""
+"""Look up the trace for a call of a jitted function, while JAX traces the call or to explain it."""
 
 from __future__ import annotations
 
@@ -14,38 +14,60 @@ from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.worlds.judgement import Check, Judgement
 from jcache.runtime.worlds.world import World
 from jcache.store import roots
-from jcache.traces.arguments import Given, given
-from jcache.traces.hints import Verdicts
-from jcache.traces.keys import OTHER_LEAVES, Asked, Statics, asked, roughly, roughly_called
-from jcache.traces.stored_trace import Kept
-from jcache.traces.trace_places import shelf_in_use
-from jcache.traces.trace_store import Shelf
+from jcache.traces.arguments import Arguments, program_arguments
+from jcache.traces.hints import Hints
+from jcache.traces.keys import OTHER_LEAVES, Statics, TraceRequest, make_request, rough_call_key, rough_function_key
+from jcache.traces.stored_trace import StoredTrace
+from jcache.traces.trace_places import traces_in_use
+from jcache.traces.trace_store import TraceStore
 
 if TYPE_CHECKING:
     from jcache.runtime.explain import Explanation
 
-_MOST_REFUSED: Final = 1000
-_counts: Final[dict[str, int]] = {}  # how many functions have asked for a key, by root and key
-_numbers: Final[WeakIdentities[dict[str, int]]] = WeakIdentities()  # of these functions, as long as they live
+_MAX_REFUSED: Final = 1000
+_function_counts: Final[dict[str, int]] = {}  # the number of functions that have requested a trace, by root and key
+# the number of each function among those that have requested a trace, by root and key
+_numbers: Final[WeakIdentities[dict[str, int]]] = WeakIdentities()
 _NO_KEY: Final = "its key cannot be made: {!r}"
 _SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
 
 
-class Looked(NamedTuple):
-    """What a call asks for, and what there is of it: a trace, or why there is none."""
+class LookupResult(NamedTuple):
+    """The request of a call for a trace, and what was found for it.
 
-    asked: Asked
-    shelf: Shelf
+    Attributes:
+        request: the request.
+        traces: the traces of the root in use.
+        world: the world of the call.
+        judged: what is known about the call in this world.
+        found: the stored trace; the reason why it cannot be used; None if there is no trace.
+        rough_key: the name of the call in hints.
+        ahead: the executable that the call will probably need, which is being loaded; None if no hint names it.
+        given: the arguments that the program gave.
+    """
+
+    request: TraceRequest
+    traces: TraceStore
     world: World
     judged: Judgement
-    found: Kept | str | None
-    rough: str  # the call, as verdicts have it
-    ahead: preload.Preload | None  # the executable that it will likely need
-    given: Given  # the arguments of the program
+    found: StoredTrace | str | None
+    rough_key: str
+    ahead: preload.Preload | None
+    given: Arguments
 
 
 class CallLookup:
-    """Looks up the calls of a function; the arguments are as `Resolver` has them."""
+    """The look-up of traces for the calls of one function.
+
+    Args:
+        function, check, depends_on, counts: as for `Resolver`.
+        statics: the static arguments of the function.
+
+    Attributes:
+        name: name of the function, for reports.
+        refused: the reasons why calls were traced or will be, by key and by rough key.
+        statics: as given.
+    """
 
     def __init__(
         self,
@@ -57,96 +79,112 @@ class CallLookup:
         counts: bool,
     ) -> None:
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
-        self.refused: dict[str | None, str] = {}  # why calls were or will be traced, by key and by rough call
+        self.refused: dict[str | None, str] = {}
         self._function = function
         self.statics = statics
         self._check = check
         self._depends_on = depends_on
         self._counts = counts
-        self._roughly = roughly(function)
+        self._rough_function_key = rough_function_key(function)
 
-    def look_up(self, traced: Given) -> Looked | None:
-        """Return what a call asks for, and what there is of it, or why not; None where it is traced as ever."""
-        key = rough = None
+    def look_up(self, traced: Arguments) -> LookupResult | None:
+        """Return the request of a call and what was found for it; None if the call is traced and nothing is stored.
+
+        Args:
+            traced: the arguments that JAX gives to the function that it traces.
+        """
+        key = rough_key = None
         try:
-            rough = roughly_called(self._roughly, self.statics, traced.args, traced.kwargs)
-            reason = self._slower(rough) or tracing.reason_not_to_replay()
+            rough_key = rough_call_key(self._rough_function_key, self.statics, traced.args, traced.kwargs)
+            reason = self._reason_slower(rough_key) or tracing.reason_not_to_replay()
             if reason is None:
-                shelf = shelf_in_use()
-                note = Verdicts(shelf.store.root).likely(rough)
+                traces = traces_in_use()
+                note = Hints(traces.store.root).expected(rough_key)
                 ahead = preload.Preload(note) if note else None
-                program = given()
-                wanted = asked(self._function, self.statics, program, traced, self._depends_on)
-                if not tracing.are_tracers(wanted.leaves):
-                    return None  # where jit is disabled
-                key = wanted.key
-                if not tracing.are_inputs(wanted.leaves):
+                program = program_arguments()
+                request = make_request(self._function, self.statics, program, traced, self._depends_on)
+                if not tracing.are_tracers(request.leaves):
+                    return None  # jit is disabled
+                key = request.key
+                if not tracing.are_inputs(request.leaves):
                     raise NotStorable(OTHER_LEAVES)
-                refused = Verdicts(shelf.store.root).refusal(key)
-                if refused is not None and not (shelf.shared or shelf.store.has(key)):
+                refused = Hints(traces.store.root).refusal(key)
+                if refused is not None and not (traces.shared or traces.store.has(key)):
                     raise NotStorable(refused)
-                world = shelf.world(wanted, self._count(shelf, key))
-                judged = shelf.judge(wanted, world, self._check)
-                found = None if judged.refused else shelf.look(wanted, judged)
-                if isinstance(found, Kept) and self._check is not Check.NEVER:
+                world = traces.world(request, self._count(traces, key))
+                judged = traces.judge(request, world, self._check)
+                found = None if judged.refused else traces.find(request, judged)
+                if isinstance(found, StoredTrace) and self._check is not Check.NEVER:
                     judged = judged if judged.is_of(found.opened.header) else Judgement(new=judged.new)
-                reason = judged.refused or (None if isinstance(found, Kept) else refused)
+                reason = judged.refused or (None if isinstance(found, StoredTrace) else refused)
                 if reason is None:
-                    return Looked(wanted, shelf, world, judged, found, rough, ahead, program)
+                    return LookupResult(request, traces, world, judged, found, rough_key, ahead, program)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+        except Exception as error:  # noqa: BLE001 - the program goes on after any error
             reason = _NO_KEY.format(error)
-        self.refuse(reason, key, rough)
-        if not tracing.top_level()():  # as it is where jit is disabled: nothing is traced then
+        self.refuse(reason, key, rough_key)
+        if not tracing.top_level()():  # if jit is disabled, the call runs at the top level and traces nothing
             observers.tell_trace(TraceCall(self.name, None, BYPASSED, reason))
         return None
 
-    def _count(self, shelf: Shelf, key: str) -> int:
-        """Return for how many functions this process has asked for a key by now; one that is precompiled is the first.
+    def _count(self, traces: TraceStore, key: str) -> int:
+        """Return the number of this function among the functions of this process that have requested a key, from 1.
 
-        JAX traces a function once for arguments of certain types, however often it is jitted.
+        JAX traces a function once for arguments of certain types, however often it is jitted. So a further function
+        with the same key can mean that the program has changed meanwhile. Precompiling always counts as the first.
         """
         if not self._counts:
             return 1
         numbers = _numbers.get(self._function)
         if numbers is None:
             _numbers.put(self._function, numbers := {})
-        if (name := f"{shelf.store.root.path}\n{key}") not in numbers:
-            numbers[name] = _counts[name] = _counts.get(name, 0) + 1
+        if (name := f"{traces.store.root.path}\n{key}") not in numbers:
+            numbers[name] = _function_counts[name] = _function_counts.get(name, 0) + 1
         return numbers[name]
 
-    def _slower(self, rough: str) -> str | None:
+    def _reason_slower(self, rough_key: str) -> str | None:
         ours = roots.in_use()
-        known = ours is not None and ours.root is not None and Verdicts(ours.root).is_slower(rough)
+        known = ours is not None and ours.root is not None and Hints(ours.root).is_slower(rough_key)
         return _SLOWER if known else None
 
     def explain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Explanation:
-        """Return whether a first call would start warm, and if not, why; nothing is run or written."""
+        """Return whether a first call would start warm, and if not, why; nothing is run or written.
+
+        Args:
+            args: the positional arguments of the call.
+            kwargs: the keyword arguments of the call.
+        """
         try:
-            rough = roughly_called(self._roughly, self.statics, args, kwargs)
-            reason = self._slower(rough) or tracing.reason_not_to_replay()
+            rough_key = rough_call_key(self._rough_function_key, self.statics, args, kwargs)
+            reason = self._reason_slower(rough_key) or tracing.reason_not_to_replay()
             if reason is None:
-                given = Given(args, dict(kwargs))
-                wanted = asked(self._function, self.statics, given, None, self._depends_on)
-                shelf = shelf_in_use()
-                refused = self.refused.get(wanted.key) or Verdicts(shelf.store.root).refusal(wanted.key)
-                found = shelf.explain(wanted, refused, self._check)
-                before = None if found.hit or found.nearest is not None else self.refused.get(rough)
+                given = Arguments(args, dict(kwargs))
+                request = make_request(self._function, self.statics, given, None, self._depends_on)
+                traces = traces_in_use()
+                refused = self.refused.get(request.key) or Hints(traces.store.root).refusal(request.key)
+                found = traces.explain(request, refused, self._check)
+                before = None if found.hit or found.nearest is not None else self.refused.get(rough_key)
                 return found if before is None else found._replace(reason=before)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is why a call would not be stored
+        except Exception as error:  # noqa: BLE001 - any error is the reason why a call would not be stored
             reason = _NO_KEY.format(error)
-        return self.untold(reason)
+        return self.explain_without_key(reason)
 
-    def untold(self, reason: str) -> Explanation:
+    def explain_without_key(self, reason: str) -> Explanation:
+        """Return the explanation of a call that has no key."""
         from jcache.runtime.explain import Explanation
 
         return Explanation(name=self.name, key=None, hit=False, reason=reason)
 
     def refuse(self, reason: str, *names: str | None) -> None:
-        """Remember why a call was traced, or will be in the next process: by its key, which tracing may change."""
+        """Remember why a call was traced, or why the next process will trace it.
+
+        Args:
+            reason: the reason.
+            names: the key of the call, which tracing may change, and its rough key; None if it has none.
+        """
         for name in names:
-            if len(self.refused) < _MOST_REFUSED:
+            if len(self.refused) < _MAX_REFUSED:
                 self.refused[name] = reason

@@ -1,4 +1,4 @@
-"""What tells a trace from the stored one that it is compared with, in a few words."""
+"""The difference between a stored trace and the trace that it is compared with, in a few words."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jcache.jax_internals.avals import Result
 from jcache.jax_internals.module_text import text_of
 from jcache.traces.format import Trace
 
-_WIDTH: Final = 100  # characters of a line that are shown
-_BEFORE: Final = 30  # of these, before the first that differs
+_WIDTH: Final = 100  # characters of a text that are shown
+_BEFORE: Final = 30  # characters that are shown before the first one that differs
 
 
 def difference(then: Trace, now: Trace) -> str | None:
-    """What two traces say otherwise of their programs, None if they say the same."""
+    """Return the first difference between two traces in words; None if there is none."""
     if then.structure != now.structure:
         return _pair("the structure of its result was", _shown(then.structure), _shown(now.structure))
     if then.results != now.results:
@@ -31,7 +31,12 @@ def difference(then: Trace, now: Trace) -> str | None:
 
 
 def difference_of_programs(then: bytes | None, now: bytes) -> str:
-    """The first line in which the text of two portable artifacts differs."""
+    """Return the first line in which the texts of two programs differ, in words.
+
+    Args:
+        then: the stored program as a portable artifact; None if there is none.
+        now: the new program as a portable artifact.
+    """
     if then is None:
         return "its StableHLO differs"
     for number, (before, after) in enumerate(zip_longest(_lines(then), _lines(now), fillvalue=""), 1):
@@ -65,7 +70,7 @@ def _shown(structure: Any) -> str:  # noqa: ANN401 - JSON
 
 
 def _pair(what: str, then: str, now: str) -> str:
-    """Both texts around the first character in which they differ."""
+    """Return both texts, cut around the first character in which they differ, as a sentence that begins with `what`."""
     at = next((i for i, (a, b) in enumerate(zip(then, now, strict=False)) if a != b), min(len(then), len(now)))
     start = max(0, at - _BEFORE) if max(len(then), len(now)) > _WIDTH else 0
     before, after = (_cut(text, start) for text in (then, now))

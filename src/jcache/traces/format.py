@@ -1,22 +1,29 @@
 """The bytes of traces: two kinds of entries, in sealed envelopes.
 
-A **trace** says what a function returns for arguments of certain types, and what it was made from (its key parts).
-Payload, as canonical JSON::
+A **trace** describes what a function returns for arguments of certain types. Its key parts are what it was made from.
+Its payload is canonical JSON::
 
-    {"kept":[int],                  which flat arguments its executables take
-     "results":[[[int],str,bool]],  shape, dtype and weakness of each flat result; where its type tells of a mesh, also
+    {"kept":[int],                  the numbers of the flat arguments that its executables take
+     "results":[[[int],str,bool]],  the shape, dtype and weakness of each flat result; if the type names a mesh, also
                                     [[[str],[int],[str]],[null|str|[str]]]: the names, sizes and kinds of the mesh's
-                                    axes, and along which of them each dimension is divided
-     "structure":[…],               of the result, see `jcache.traces.structures`
-     "targets":[str],               of the custom calls in its programs
-     "callbacks":{…},               of its callbacks on the host, if it has any, see `jcache.traces.callbacks`
-     "effects":[str]}               of its effects, if it has any, the names by which JAX has them
+                                    axes, and for each dimension the axes along which it is divided
+     "structure":[…],               the structure of the result, see `jcache.traces.structures`
+     "targets":[str],               the targets of the custom calls in its programs
+     "mesh":[[str],[int],[int]],    the mesh that its program names itself, see `jcache.jax_internals.meshes`, or null
+     "callbacks":{…},               the recipes of its callbacks, if it has any, see `jcache.traces.callbacks`
+     "effects":[str]}               JAX's names of its effects, if it has any
 
-A **program** of a trace is its StableHLO, for one way to place and donate its arguments; its parent is the trace.
-Payload: a portable artifact. Key parts: ``trace``, which of the traces that have had its key, by when that was made;
-``text``, the SHA-256 of the StableHLO as text, to compare a later trace with; ``signature``; ``device`` (all that an
-executable depends on besides the trace); ``executable``, the key in JAX's cache; and ``recipe``, how it was compiled
-(see `jcache.jax_internals.compile_recipe`). For each further device there is an entry without a payload.
+A **program** is the StableHLO of a trace for one placement and donation of the arguments; its parent is the trace. Its
+payload is a portable artifact. Its key parts are:
+
+    trace       when the trace was made, since another trace may have had the same key before
+    text        the SHA-256 of the StableHLO as text, which a later trace is compared with
+    signature   the digest of the program's signature
+    device      the digest of everything besides the trace that an executable depends on
+    executable  the executable's key in JAX's cache
+    recipe      the recipe of its compilation, see `jcache.jax_internals.compile_recipe`
+
+For each further device of a signature there is an entry without a payload, which names the executable only.
 """
 
 from __future__ import annotations
@@ -40,17 +47,28 @@ _PROGRAM: Final = ".stablehlo"
 
 
 class Trace(NamedTuple):
-    """What is known of a trace; the fields are those of its payload."""
+    """A trace; the fields are those of its payload.
 
-    kept: tuple[int, ...]  # which flat arguments its executable takes
+    Attributes:
+        kept: the numbers of the flat arguments that its executables take.
+        results: the types of the flat results.
+        structure: the structure of the result as JSON.
+        targets: the targets of the custom calls in its programs.
+        mesh: the mesh that its program names itself; None if it names none.
+        callbacks: the recipes of its callbacks on the host; None if it has none.
+        effects: the names of its effects.
+    """
+
+    kept: tuple[int, ...]
     results: tuple[Result, ...]
-    structure: list[Any]  # of the result
-    targets: tuple[str, ...]  # of the custom calls in its program
-    mesh: Mesh | None = None  # the one that the function itself asks for
-    callbacks: Any = None  # recipes of what it calls back on the host
+    structure: list[Any]
+    targets: tuple[str, ...]
+    mesh: Mesh | None = None
+    callbacks: Any = None
     effects: tuple[str, ...] = ()
 
     def payload(self) -> bytes:
+        """Return the payload of its entry."""
         results = [result[:3] if result.place is None else result for result in self.results]
         fields = self._asdict() | {"results": results}
         fields = {name: value for name, value in fields.items() if value or name not in {"callbacks", "effects"}}
@@ -58,7 +76,11 @@ class Trace(NamedTuple):
 
     @classmethod
     def of(cls, payload: memoryview) -> Trace:
-        """Return the trace of a payload; raise `DamagedEntry` where it follows another grammar."""
+        """Return the trace of a payload.
+
+        Raises:
+            DamagedEntry: the payload does not follow the grammar.
+        """
         try:
             read = json.loads(bytes(payload))
             trace = cls(
@@ -96,21 +118,29 @@ def _result(shape: list[int], dtype: str, is_weak: bool, place: list[Any] | None
 
 
 def has_executable(root: Root, executable: str) -> bool:
-    """Whether a root has what JAX's cache has under a key."""
+    """Return whether a root has the executable with a key of JAX's cache."""
     return os.path.lexists(root.place(Kind.EXECUTABLES, storable(executable)))
 
 
 def program_key(trace: EnvelopeHeader, of: str) -> str:
-    """The key of a trace's program of a signature, or of what says which executable there is for a device.
+    """Return the key of a program, which differs for every trace that has had the same key.
 
-    A trace that takes the place of another one of its key has none of that one's programs.
+    Args:
+        trace: the header of the trace.
+        of: the signature of the program; for the entry of a further device, its device digest.
     """
     digest = hashlib.sha256(f"{trace.key}\n{version_of(trace)}\n{of}".encode()).hexdigest()
     return storable(f"{name_of(trace.key)}{_PROGRAM}-{digest}")
 
 
 def content_of(trace: Trace, program: str, signature: str) -> str:
-    """Return the digest by which traces of a call are compared: of the result, and of a program and its signature."""
+    """Return the digest by which the traces of a call are compared.
+
+    Args:
+        trace: the trace.
+        program: the SHA-256 of its program's text.
+        signature: the signature of its program.
+    """
     return hashlib.sha256(b"\n".join([trace.payload(), program.encode(), signature.encode()])).hexdigest()[:32]
 
 
@@ -123,7 +153,16 @@ def seal_entry(
     producers: Mapping[str, str],
     seconds: float = 0.0,
 ) -> bytes:
-    """Return the entry of a trace, or of a program of one, that took some seconds to make."""
+    """Return the bytes of an entry, in a sealed envelope.
+
+    Args:
+        payload: the payload of a trace or a program.
+        key: the key.
+        parts: the key parts.
+        parents: the keys of the entries that it depends on.
+        producers: the versions of the libraries that made it, by name.
+        seconds: the build time.
+    """
     return seal(
         payload,
         kind=TRACES,

@@ -1,11 +1,11 @@
-"""`@jcache.jit`: jax.jit whose programs start warm, without being traced again.
+"""`@jcache.jit`: `jax.jit` whose programs start warm, without being traced again.
 
-A function is jitted twice, with the same options. What is called from the outside goes to a program that JAX traces
-through a `jcache.traces.resolver.Resolver`. What is called while something else is traced or transformed, and
-everything about a program but calling it, goes to the other, which is jax.jit's own. So dispatch, donation, sharding
-and devices are JAX's own either way.
+A function is jitted by `jax.jit` twice, with the same options. A call at the top level goes to a jitted function that
+JAX traces through a `jcache.traces.resolver.Resolver`. A call while something else is traced or transformed, and any
+other use such as ``lower``, goes to the plain jitted function. So dispatch, donation, sharding and devices are JAX's own
+either way.
 
-The cache may fail, the program may not: whatever goes wrong, the function is traced, and `Jitted.explain` says why.
+A failure of the cache is no failure of the program: the function is traced, and `Jitted.explain` says why.
 """
 
 # ruff: noqa: ANN401 - what functions take and return is anything
@@ -28,8 +28,8 @@ from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.build_context import is_nested
 from jcache.runtime.warn import warn_outside
 from jcache.runtime.worlds.judgement import Check
-from jcache.traces.arguments import gives_arguments
-from jcache.traces.resolver import OLD_OPTIONS, Resolver
+from jcache.traces.arguments import holds_arguments
+from jcache.traces.resolver import DEPRECATED_OPTIONS, Resolver
 from jcache.units import parse_choice
 
 if TYPE_CHECKING:
@@ -41,7 +41,14 @@ _INSIDE: Final = "it is called inside jax.jit, jax.vmap or jax.grad: put jcache.
 
 
 class Jitted:
-    """What `jit` makes of a function."""
+    """A function that `jit` has jitted.
+
+    Args:
+        function: the function.
+        options: options of `jax.jit`.
+        check: which starts that a stored trace would serve are traced and compared.
+        depends_on: functions whose values count as static arguments.
+    """
 
     def __init__(
         self,
@@ -52,20 +59,20 @@ class Jitted:
     ) -> None:
         tracing.prepare()
         self._jitted = _jitted(function, options)
-        functools.update_wrapper(self, self._jitted, updated=())  # the names that JAX gives it
+        functools.update_wrapper(self, self._jitted, updated=())  # the names that JAX gives to it
         functools.update_wrapper(self, function, assigned=())
         self.__depends_on__ = depends_on
         self._resolver = _resolver_of(function, options, check, depends_on)
         self._is_settled = self._resolver.is_settled
         self._unfit = _unfit(function)
         self._is_top_level = tracing.top_level() if self._unfit is None else lambda: False
-        self._is_said = False
+        self._is_reported = False
 
-    @gives_arguments
+    @holds_arguments
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """What the function returns."""
+        """Return the result of the function."""
         if not self._is_top_level():
-            self._say_where()
+            self._report_bypass()
             return self._jitted(*args, **kwargs)
         try:
             result = self._resolver.jitted(*args, **kwargs)
@@ -78,34 +85,34 @@ class Jitted:
         return result
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """The method of an instance."""
+        """Return the method of an instance."""
         return self if instance is None else types.MethodType(self, instance)
 
     def lower(self, /, *args: Any, **kwargs: Any) -> Any:
-        """As with `jax.jit`."""
+        """Lower the function for some arguments, as with `jax.jit`."""
         return self._jitted.lower(*args, **kwargs)
 
     def trace(self, /, *args: Any, **kwargs: Any) -> Any:
-        """As with `jax.jit`."""
+        """Trace the function for some arguments, as with `jax.jit`."""
         return self._jitted.trace(*args, **kwargs)
 
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
-        """As with `jax.jit`."""
+        """Return the shapes and dtypes of the result for some arguments, as with `jax.jit`."""
         return self._jitted.eval_shape(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """All else is as with `jax.jit`."""
+        """Return any other attribute of what `jax.jit` has made of the function."""
         if (name.startswith("__") and name != "__signature__") or "_jitted" not in vars(self):
             raise AttributeError(name)
         return getattr(self._jitted, name)
 
     def clear_cache(self) -> None:
-        """Has JAX forget what it has compiled in this process."""
+        """Make JAX forget the programs of this function that it has compiled in this process."""
         self._jitted.clear_cache()
         self._resolver.jitted.clear_cache()
 
     def _cache_size(self) -> int:
-        """For how many types of arguments there is a program in this process."""
+        """Return the number of programs of this function in this process: one for all arguments of the same types."""
         size: int = self._jitted._cache_size() + self._resolver.jitted._cache_size()
         return size
 
@@ -113,25 +120,33 @@ class Jitted:
         return repr(self._jitted) if "__wrapped__" in vars(self) else "<PjitFunction>"  # as with `jax.jit`
 
     def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
-        """Whether a first call would start warm, and if not, what has changed; nothing is run or written."""
+        """Return whether a first call would start warm, and if not, what has changed; nothing is run or written.
+
+        Args:
+            args: the positional arguments of the call.
+            kwargs: the keyword arguments of the call.
+        """
         if self._unfit is not None:
-            return self._resolver.lookup.untold(self._unfit)
+            return self._resolver.lookup.explain_without_key(self._unfit)
         return self._resolver.lookup.explain(args, kwargs)
 
     def resolver(self) -> Resolver:
-        """One that knows of no call yet, to precompile."""
+        """Return a new resolver of the function, which has resolved no call yet; `precompile` uses it."""
         ours = self._resolver
         return Resolver(ours.function, ours.options, depends_on=ours.depends_on, counts=False)
 
-    def _say_where(self) -> None:
-        """Tells once whoever records this process that the function is called where no trace can serve."""
-        if not self._is_said and not is_nested():
-            self._is_said = True
+    def _report_bypass(self) -> None:
+        """Report, the first time only, that the function was called where no stored trace can serve it."""
+        if not self._is_reported and not is_nested():
+            self._is_reported = True
             observers.tell_trace(TraceCall(self._resolver.lookup.name, None, BYPASSED, self._unfit or _INSIDE))
 
 
 def _unfit(function: Callable[..., Any]) -> str | None:
-    """Why JAX may refuse to call a function when it is jitted, None if it does not: it keeps what it calls by these."""
+    """Return the reason why JAX may refuse to call a function once it is jitted; None if there is none.
+
+    JAX finds jitted functions in its tables by their hashes, and refers to them weakly.
+    """
     try:
         weakref.ref(function)
         hash(function)
@@ -141,8 +156,8 @@ def _unfit(function: Callable[..., Any]) -> str | None:
 
 
 def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
-    """What `jax.jit` makes of it; what JAX warns of old options names the line that calls jcache."""
-    if not OLD_OPTIONS.intersection(options):
+    """Jit a function by `jax.jit`; JAX's warnings of deprecated options name the line that calls jcache."""
+    if not DEPRECATED_OPTIONS.intersection(options):
         return tracing.jit(function, options)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -155,31 +170,31 @@ def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
 def _resolver_of(
     function: Callable[..., Any], options: Mapping[str, Any], check: Check, depends_on: tuple[Dependency, ...]
 ) -> Resolver:
-    """The resolver of a function, of one that its module holds always the same.
+    """Return the resolver of a function; a global function of a module has the same resolver for equal options.
 
-    So ``jcache.jit(function)(x)`` in a loop looks it up once.
+    So a loop that calls ``jcache.jit(function)(x)`` looks the function up once.
     """
-    if not _is_held(function):
+    if not _is_module_global(function):
         return Resolver(function, options, check, depends_on)
     asked = function, check, depends_on, tuple((name, type(value), value) for name, value in sorted(options.items()))
     try:
-        resolver = _of_held.get(asked)
+        resolver = _shared_resolvers.get(asked)
     except TypeError:  # an option that cannot be hashed
         return Resolver(function, options, check, depends_on)
     if resolver is None:
-        for each in [each for each in list(_of_held) if not _is_held(each[0])]:
-            _of_held.pop(each, None)
-        resolver = _of_held[asked] = Resolver(function, options, check, depends_on)
+        for each in [each for each in list(_shared_resolvers) if not _is_module_global(each[0])]:
+            _shared_resolvers.pop(each, None)
+        resolver = _shared_resolvers[asked] = Resolver(function, options, check, depends_on)
     return resolver
 
 
-def _is_held(function: Callable[..., Any]) -> bool:
-    """Whether a function is what its module has under its name."""
+def _is_module_global(function: Callable[..., Any]) -> bool:
+    """Return whether the module of a function has it as the global of its name."""
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     return module is not None and vars(module).get(getattr(function, "__qualname__", "")) is function
 
 
-_of_held: Final[dict[tuple[Any, ...], Resolver]] = {}
+_shared_resolvers: Final[dict[tuple[Any, ...], Resolver]] = {}
 _LATER: Final[Any] = object()
 
 
@@ -193,29 +208,33 @@ def jit(
 ) -> Any:
     """`jax.jit` whose programs start warm: with an earlier process's executable, without being traced or lowered.
 
-    It is called like `jax.jit`, and what it returns is used like what `jax.jit` returns. The first call in a process
-    for arguments of certain types looks the function up by its code, what its code reaches, its static arguments, the
-    types of the others, and JAX's version and options; what was read while it was traced is compared as well. A trace
-    is served only in a world in which it was compared: where a source, a distribution, an argument of the command line
-    or another part of the program is new, the first start traces the function and compares. It uses the root that
-    `jcache.enable` has put in use, and calls that itself if the program has not.
+    It is called like `jax.jit`, and its result is used like that of `jax.jit`. The first call in a process for
+    arguments of certain types looks up a stored trace by the function's code, everything that the code reaches, the
+    static arguments, the types of the other arguments, and JAX's version and options. What was read while it was
+    traced, such as a file, must be unchanged, too. A trace is served only in a world in which it was compared: where a
+    source, a distribution, an argument of the command line or another part of the program is new, the first start
+    traces the function and compares. The traces are in the root that `jcache.enable` has put in use; if the program has
+    not called `jcache.enable`, the first look-up calls it.
 
-    Programs with lowering rules of their own, of several processes, or under a mesh that is in effect are traced as
-    ever; so are functions that depend on what has no fingerprint, and those that call back to the host what a later
-    process would not find or make again. `Jitted.explain` tells why.
+    `jax.jit` traces the function, and nothing is stored, if the program has lowering rules of its own, several
+    processes, or a mesh in effect; if the function depends on something that has no fingerprint; or if it calls back to
+    the host and a later process could not find or make the callback again. `Jitted.explain` says why.
 
     Args:
-        function: which; left out where it is used as a decorator with arguments.
-        check: which starts that a trace would serve are traced instead, and compared with it: ``"first"`` those in a
-            new world (``"sample"`` is another word for it), ``"always"`` all, or ``"never"`` none. Such a start has the
-            side effects of tracing, and runs what it has traced.
-        depends_on: a function without parameters, or several; what they return when a call is looked up counts as if
-            it were a static argument. So jcache learns of what it cannot see, such as a table in a database.
-        options: of `jax.jit`.
+        function: the function; left out where `jit` is used as a decorator with arguments.
+        check: which starts that a stored trace would serve are traced instead, and compared with it: ``"first"`` those
+            in a new world (``"sample"`` is another word for it), ``"always"`` all, or ``"never"`` none. Such a start
+            has the side effects of tracing, and runs the program that it has traced.
+        depends_on: a function without parameters, or several; their values when a call is looked up count like static
+            arguments. So jcache learns of values that it cannot see, such as a table in a database.
+        options: options of `jax.jit`.
+
+    Returns:
+        A `Jitted`; without a function, a decorator that returns one.
 
     Raises:
         InvalidValue: there is no such check, or `depends_on` cannot be called.
-        TypeError, ValueError: as `jax.jit`.
+        TypeError, ValueError: as for `jax.jit`.
 
     Example:
         >>> import jcache

@@ -1,8 +1,8 @@
-"""The key of a trace: what a call of a jitted function would be traced from.
+"""The key of a trace: a digest of everything that a call of a jitted function is traced from.
 
-It is made of the function's fingerprint, with what its code reaches and its static arguments; the structures and types
-of the other arguments; and the JAX that traces, with its options. Where arrays lie, how they are sharded and what is
-donated is the business of the executables, of which one trace may have several; but for what types tell of meshes.
+That is the function's fingerprint, with everything that its code reaches and its static arguments; the structures and
+types of the other arguments; and JAX's version and options. A type may name a mesh. Apart from that, the placement,
+sharding and donation of the arrays are no part of the key: one trace may have several executables for them.
 """
 
 # ruff: noqa: ANN401 - functions and arguments are anything
@@ -23,39 +23,48 @@ from jcache.fingerprint.depends_on import Dependency
 from jcache.frozen import Frozen
 from jcache.jax_internals import tracing
 from jcache.layout import storable
-from jcache.traces.arguments import Given
+from jcache.traces.arguments import Arguments
 from jcache.traces.structures import Structure, aval_key
 
 _VERSION: Final = "trace 4"
-"""Of the rules by which traces are made. Where a rule was found to be too weak the next one gets the next number, so
-that nothing is served that was stored by it."""
+"""The version of the rules for traces. A stricter rule raises it, so that no trace of a weaker rule is served."""
 OTHER_LEAVES: Final = (
     "a class among its arguments is not made again from its leaves as it was: flattening it once more gives other "
     "leaves, or the same in another order"
 )
 _SHOWN: Final = ("shape", "dtype", "weak_type")
 _PLAIN: Final = (bool, int, float, str)
-_FEW: Final = 50
+_MAX_ROUGH_LEAVES: Final = 50
 
 
-class Asked(NamedTuple):
-    """What a call asks for."""
+class TraceRequest(NamedTuple):
+    """The request of a call for a trace.
 
-    fingerprint: Fingerprint  # of the function and its static arguments
+    Attributes:
+        fingerprint: the fingerprint of the function and its static arguments.
+        key: the key of the trace.
+        parts: everything that went into the key, in words.
+        leaves: the leaves of the other arguments.
+        likes: the structures of the other arguments.
+        changed: returns the changes since then of values that the fingerprint was made of, a line each.
+    """
+
+    fingerprint: Fingerprint
     key: str
-    parts: Mapping[str, str]  # all that went into the key, in words
-    leaves: list[Any]  # of the arguments that are traced
-    likes: list[Any]  # the structures of these arguments
-    changed: Callable[[], list[str]]  # returns what has changed since of that which the fingerprint was made of
+    parts: Mapping[str, str]
+    leaves: list[Any]
+    likes: list[Any]
+    changed: Callable[[], list[str]]
 
 
 class Statics:
-    """Which arguments of a function are static, as `jax.jit` finds it out.
+    """The static arguments of a function, found by the rules of `jax.jit`.
 
     Args:
-        function: whose.
-        keeps_unused: whether an executable takes all arguments, also those that it does not need.
-        numbers, names: as `jax.jit` takes them; of one alone the other is found in the signature.
+        function: the function.
+        numbers, names: `static_argnums` and `static_argnames` of `jax.jit`; if one is None, it follows from the other
+            and the function's signature.
+        keeps_unused: whether the executables take all arguments, also those that they do not need.
     """
 
     def __init__(
@@ -78,10 +87,14 @@ class Statics:
     def replaced(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], by: Callable[[str, Any], Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments with what `by` makes, of name and value, in the place of those that are not static.
+        """Return the arguments with a replacement for each that is not static.
 
-        The name of one that is given by keyword ends in ``=``: JAX takes these after all others, in the order of their
-        names, so that another form of the same call is another trace.
+        Args:
+            args: the positional arguments.
+            kwargs: the keyword arguments.
+            by: makes the replacement from name and value. The name of a keyword argument ends in ``=``: JAX takes
+                keyword arguments after all others, in the order of their names, so that a call with a keyword is
+                another trace than the same call without.
         """
         count = len(args)
         static = {number + count if number < 0 else number for number in self._numbers}
@@ -92,67 +105,89 @@ class Statics:
         return self._parameters[position] if position < len(self._parameters) else str(position)
 
 
-def asked(
+def make_request(
     function: Callable[..., Any],
     statics: Statics,
-    given: Given,
-    traced: Given | None = None,
+    given: Arguments,
+    traced: Arguments | None = None,
     depends_on: tuple[Dependency, ...] = (),
-) -> Asked:
-    """Return what a call asks for.
+) -> TraceRequest:
+    """Return the request of a call for a trace.
 
-    Its key has the arguments as JAX flattens them: the structures of those that the program gives. All that the
-    function can see of its arguments JAX makes of these and of the tracers, which are None where nothing is traced.
+    The key has the structures of the arguments that the program gave. That suffices, since JAX makes all arguments that
+    the function sees from these structures and from tracers.
+
+    Args:
+        function: the function.
+        statics: its static arguments.
+        given: the arguments that the program gave.
+        traced: the arguments that JAX made from tracers; None if nothing is being traced.
+        depends_on: functions whose values count as static arguments.
 
     Raises:
         GraphKeyError: the function or a static argument has no key.
-        NotStorable: a traced argument is none that jcache knows.
+        NotStorable: jcache does not know the type of another argument.
     """
-    taken = _Taken()
-    keyed = statics.replaced(given.args, dict(sorted(given.kwargs.items())), taken.structure)
+    flat = _FlatArguments()
+    keyed = statics.replaced(given.args, dict(sorted(given.kwargs.items())), flat.add_structure)
     if traced is not None:
-        taken.clear()
-        statics.replaced(traced.args, dict(sorted(traced.kwargs.items())), taken.trace)
-    taken.look()
+        flat.clear()
+        statics.replaced(traced.args, dict(sorted(traced.kwargs.items())), flat.add_traced)
+    flat.add_types()
     base = fingerprint(function, *keyed, for_trace=True, depends_on=depends_on)
     changed = partial(changed_meanwhile, base, function, *keyed)
     around = {f"option {name}": text for name, text in tracing.settings().items()} | tracing.setup()
     around |= {"keep_unused": "True"} if statics.keeps_unused else {}
-    whole = [_VERSION, base.hash, *(f"{label!r}\n{text}" for label, text in (*taken.exact, *sorted(around.items())))]
+    whole = [_VERSION, base.hash, *(f"{label!r}\n{text}" for label, text in (*flat.exact, *sorted(around.items())))]
     digest = hashlib.sha256("\0".join(whole).encode(errors="surrogatepass")).hexdigest()
-    parts = Frozen(sorted((dict(base.parts) | taken.words | around).items()))
-    return Asked(base, storable(f"{base.name}-{digest}"), parts, taken.leaves, taken.likes, changed)
+    parts = Frozen(sorted((dict(base.parts) | flat.words | around).items()))
+    return TraceRequest(base, storable(f"{base.name}-{digest}"), parts, flat.leaves, flat.likes, changed)
 
 
-def roughly(function: Callable[..., Any]) -> str:
-    """What a function is, told at once and not in full: by its own code."""
+def rough_function_key(function: Callable[..., Any]) -> str:
+    """Return a text for a function, made quickly from its name and its own code only."""
     inner = unfolded(function, (), {}).function
     code = getattr(inner, "__code__", None)
     names = (getattr(inner, name, "") for name in ("__module__", "__qualname__"))
     return "\0".join([*map(str, names), "" if code is None else signature(code).hex()])
 
 
-def roughly_called(roughly: str, statics: Statics, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """What a call of it is: by the types of its arguments."""
+def rough_call_key(function_key: str, statics: Statics, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Return the name of a call in hints; calls with different keys may have the same name.
+
+    Args:
+        function_key: the text from `rough_function_key`.
+        statics: the static arguments of the function.
+        args: the positional arguments.
+        kwargs: the keyword arguments.
+    """
     from jax.tree_util import tree_leaves
 
     leaves: list[Any] = []
     fixed, named = statics.replaced(args, kwargs, lambda _, value: leaves.extend(tree_leaves(value)))
     values = (repr(value) if type(value) in _PLAIN else type(value).__name__ for value in (*fixed, *named.values()))
-    return "\0".join([roughly, *tracing.setup().values(), *values, *tracing.types_of(leaves[:_FEW])])
+    return "\0".join([function_key, *tracing.setup().values(), *values, *tracing.types_of(leaves[:_MAX_ROUGH_LEAVES])])
 
 
-class _Taken:
-    """The arguments that are traced, taken apart: their leaves in the order in which JAX flattens them."""
+class _FlatArguments:
+    """The arguments that are not static, flattened in JAX's order.
+
+    Attributes:
+        leaves: the leaves: the program's, or the tracers.
+        likes: the structures of the arguments.
+        exact: a label and the type for each leaf, as the key has them; several leaves may have the same label.
+        words: the same for people.
+    """
 
     def __init__(self) -> None:
         self.leaves: list[Any] = []
-        self.likes: list[Any] = []  # the structures of the arguments
-        self.exact: list[tuple[str, str]] = []  # labels, which may be the same for two, and what keys are made of
-        self.words: dict[str, str] = {}  # the same to be read
+        self.likes: list[Any] = []
+        self.exact: list[tuple[str, str]] = []
+        self.words: dict[str, str] = {}
         self._labels: list[str] = []
 
-    def structure(self, name: str, value: Any) -> Structure:
+    def add_structure(self, name: str, value: Any) -> Structure:
+        """Add an argument that the program gave, and return its structure for the key."""
         from jax.tree_util import keystr, tree_flatten_with_path
 
         leaves, treedef = tree_flatten_with_path(value)
@@ -163,18 +198,24 @@ class _Taken:
         return Structure(treedef)
 
     def clear(self) -> None:
-        """Has `trace` give the leaves."""
+        """Forget the leaves and structures, so that `add_traced` adds those of traced arguments; keep the labels."""
         self.leaves, self.likes = [], []
 
-    def trace(self, _: str, value: Any) -> None:
+    def add_traced(self, _: str, value: Any) -> None:
+        """Add an argument that JAX made from tracers."""
         from jax.tree_util import tree_flatten
 
         leaves, treedef = tree_flatten(value)
         self.leaves += leaves
         self.likes.append(treedef)
 
-    def look(self) -> None:
-        """Look at the leaves; raise `NotStorable` where they are not those of the program."""
+    def add_types(self) -> None:
+        """Add the types of the leaves.
+
+        Raises:
+            NotStorable: the traced arguments have another number of leaves than the program's, or a leaf has a type
+                that jcache does not know.
+        """
         if len(self.leaves) != len(self._labels):
             raise NotStorable(OTHER_LEAVES)
         for label, leaf in zip(self._labels, self.leaves, strict=True):
@@ -195,13 +236,13 @@ def _words(attributes: Any) -> str:
 
 @cache
 def _usual() -> dict[str, Any]:
-    """What JAX says of an array that is nothing special, besides what is shown of each."""
+    """Return the attributes of an ordinary array's type, without those that are always shown."""
     seen: dict[str, Any] = dict(cast("Any", aval_key(0)))
     return {name: value for name, value in seen.items() if name not in _SHOWN}
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
-    """The names of what can be given by position."""
+    """Return the names of the parameters that can be given by position; none if the function has no signature."""
 
     def names() -> Iterator[str]:
         for name, parameter in inspect.signature(function).parameters.items():

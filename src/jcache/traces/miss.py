@@ -1,6 +1,6 @@
-"""A function that is traced now, and what comes of it."""
+"""The state of a call that is traced, from its look-up until its trace is stored or compared."""
 
-# ruff: noqa: ANN401 - treedefs are JAX's own and have no types that last
+# ruff: noqa: ANN401 - treedefs belong to JAX and have no stable types
 
 from __future__ import annotations
 
@@ -18,81 +18,117 @@ from jcache.runtime.worlds.judgement import Judgement
 from jcache.runtime.worlds.world import World
 from jcache.traces import structures
 from jcache.traces.format import Trace
-from jcache.traces.keys import Asked
+from jcache.traces.keys import TraceRequest
 from jcache.traces.results import OTHER_RESULT, Remade, unflattened
-from jcache.traces.stored_trace import NO_PROGRAM, Kept
+from jcache.traces.stored_trace import NO_PROGRAM, StoredTrace
 
 T = TypeVar("T")
 
 
-class Traced:
-    """A function that is traced now, for a call that asks for something."""
+class Miss:
+    """A call that is traced, because no stored trace serves it or because the stored one is to be compared.
+
+    Args:
+        store: the store for its trace.
+        request: the request of the call.
+        stored: the stored trace to compare with; None if there is none.
+        why: the reason why the call is no hit; None if it is traced in order to compare, or no reason is known.
+        world: the world of the call.
+        judged: what is known about the call in this world.
+
+    Attributes:
+        request, stored, why, world, judged: as given.
+        build: the record of what tracing depends on.
+        header: the header of its entry, or of the stored trace that is the same; None until then.
+        is_compared: whether the call is traced in order to compare it.
+        reason: the reason why its trace must not be stored; None if it may be.
+        is_refused: whether no other process can store the trace either.
+        callbacks: the recipes of its program's callbacks on the host.
+        results: the types of its flat results.
+        structure: the structure of its result as JSON.
+    """
 
     def __init__(
-        self, store: SealedStore, wanted: Asked, kept: Kept | None, why: str | None, world: World, judged: Judgement
+        self,
+        store: SealedStore,
+        request: TraceRequest,
+        stored: StoredTrace | None,
+        why: str | None,
+        world: World,
+        judged: Judgement,
     ) -> None:
-        self.asked = wanted
-        self.why = why  # it is no hit, where that is known
-        self.build = Build(store.root, wanted.key, strict=True)
-        self.header: EnvelopeHeader | None = None  # of its trace, once there is one
-        self.kept = kept  # the trace that it is to be compared with, if there is one
+        self.request = request
+        self.why = why
+        self.build = Build(store.root, request.key, strict=True)
+        self.header: EnvelopeHeader | None = None
+        self.stored = stored
         self.world = world
         self.judged = judged
-        self.is_compared = kept is not None and why is None  # whether the call was traced in order to compare it
-        self.reason: str | None = None  # why its trace must not be stored, None if it may
-        self.is_refused = False  # whether it must not be by any process that traces it
-        self.callbacks: Any = None  # recipes of what its program calls back on the host
+        self.is_compared = stored is not None and why is None
+        self.reason: str | None = None
+        self.is_refused = False
+        self.callbacks: Any = None
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []
 
     def run(self, call: Callable[[], T]) -> T:
+        """Call the function, record what it depends on, and return its result."""
         result = self.build.run(call)
         self.reason = self.build.reason
-        if self.reason is None and (changed := self.asked.changed()):
+        if self.reason is None and (changed := self.request.changed()):
             self.reason = f"tracing it changes its key: {some(changed)}"
         return result
 
     def take(self, values: Sequence[Any], treedef: Any) -> None:
-        """Takes what the function has returned, flattened; `reason` says why that is not to be stored, if it is not."""
+        """Set types and structure of the result; if they cannot be stored, set the reason.
+
+        Args:
+            values: the leaves of the result.
+            treedef: the treedef of the result.
+        """
         try:
-            self.results = avals.results_of(values, self.asked.leaves)
-            self.structure = structures.encode(treedef, self.asked.likes)
+            self.results = avals.results_of(values, self.request.leaves)
+            self.structure = structures.encode(treedef, self.request.likes)
             if self.reason is None:
                 self.reason = self._other_result(values, treedef)
-        except (NotStorable, TypeError) as error:  # which JAX says in its own words of what is no array
+        except (NotStorable, TypeError) as error:  # JAX raises TypeError for a leaf that is no array
             self.reason = self.reason or str(error)
 
     def _other_result(self, values: Sequence[Any], treedef: Any) -> str | None:
-        """Why a result that is made of these leaves is not the same to JAX, None if it is."""
+        """Return why a result that is unflattened from its leaves is another one to JAX; None if it is the same."""
         made = unflattened(treedef, values)
         if not isinstance(made, Remade):
             return made
-        same = structures.encode(made.treedef, self.asked.likes) == self.structure
+        same = structures.encode(made.treedef, self.request.likes) == self.structure
         return None if same else OTHER_RESULT
 
     @property
     def chance(self) -> frozenset[str]:
-        """What can be asked for, or was, that is another thing in each process."""
-        return self.build.chance | frozenset(self.asked.fingerprint.chance)
+        """Values that differ in each process, such as random numbers, which the function has used or could use."""
+        return self.build.chance | frozenset(self.request.fingerprint.chance)
 
     @property
     def parts(self) -> dict[str, str]:
-        """What the trace was made from; what is in the key counts as the key has it."""
-        return {**self.build.found, **self.asked.parts}
+        """Everything that the trace was made from; a part of the key has the value that it has in the key."""
+        return {**self.build.found, **self.request.parts}
 
-    def trace(self, told: Compilation) -> Trace:
-        """Return the trace whose program has been compiled."""
-        self.callbacks = told.callbacks
+    def trace(self, compilation: Compilation) -> Trace:
+        """Return the trace of a program that was compiled."""
+        self.callbacks = compilation.callbacks
         return Trace(
-            kept=told.kept,
+            kept=compilation.kept,
             results=tuple(self.results),
             structure=self.structure,
-            targets=tuple(sorted(told.targets)),
-            mesh=told.mesh,
-            callbacks=told.callbacks,
-            effects=told.effects,
+            targets=tuple(sorted(compilation.targets)),
+            mesh=compilation.mesh,
+            callbacks=compilation.callbacks,
+            effects=compilation.effects,
         )
 
-    def has_unfit(self, told: Compilation) -> bool:
-        """Whether the trace that is there has this very program, and yet none that could be replayed."""
-        return self.why == NO_PROGRAM and self.kept is not None and self.kept.artifact(told.signature) is not None
+    def has_unreplayable_program(self, compilation: Compilation) -> bool:
+        """Return whether the stored trace has a program of this signature, yet none that could be replayed."""
+        return (
+            self.why == NO_PROGRAM
+            and self.stored is not None
+            and self.stored.artifact(compilation.signature) is not None
+        )

@@ -1,4 +1,4 @@
-"""The call that a thread is tracing, or compiling what came of it, and what becomes of it then."""
+"""The call that each thread is tracing or compiling, and the report and storage of its outcome."""
 
 from __future__ import annotations
 
@@ -9,81 +9,109 @@ from typing import TYPE_CHECKING
 from jcache.jax_internals import compile_hook, preload
 from jcache.runs import observers
 from jcache.runs.calls import HIT, NOT_STORED, STORED, TraceCall
-from jcache.traces.hints import Verdicts, tally
+from jcache.traces.hints import Hints, lookup_costs
 
 if TYPE_CHECKING:
     from jcache.jax_internals.compile_record import Compilation, Replay
-    from jcache.traces.miss import Traced
-    from jcache.traces.stored_trace import Kept
-    from jcache.traces.trace_store import Shelf
+    from jcache.traces.miss import Miss
+    from jcache.traces.stored_trace import StoredTrace
+    from jcache.traces.trace_store import TraceStore
 
 
 @dataclass(eq=False)
-class Call:
-    """A call that JAX is tracing, or compiling what came of it; a miss has been traced, a hit was kept."""
+class PendingCall:
+    """A call that JAX is tracing or compiling.
+
+    Attributes:
+        key: the key of its trace.
+        traces: the traces of the root in use.
+        seconds: the time of its look-up for a hit, of tracing for a miss; None if the call is not to be
+            reported, since tracing raised or JAX compiles the program once more.
+        rough_key: the name of the call in hints.
+        miss, compilation: its state and the record of its compilation; None for a hit.
+        stored, replay: the stored trace that serves it and the replay; None for a miss.
+        note: the note of the executable that it was expected to need.
+        cpu_seconds: the CPU time of its look-up.
+    """
 
     key: str
-    shelf: Shelf
-    seconds: float | None  # that looking it up took; None where JAX compiles once more what it has traced
-    rough: str  # the call, as verdicts have it
-    traced: Traced | None = None
+    traces: TraceStore
+    seconds: float | None
+    rough_key: str
+    miss: Miss | None = None
     compilation: Compilation | None = None
-    kept: Kept | None = None
+    stored: StoredTrace | None = None
     replay: Replay | None = None
-    note: str = ""  # which executable it was expected to need
-    cpu_seconds: float = 0.0  # of looking the trace up
+    note: str = ""
+    cpu_seconds: float = 0.0
 
     @property
     def has_called_back(self) -> bool:
-        """Whether it is served, and its program has run as far as to call functions on the host, perhaps."""
-        if self.kept is None or self.replay is None or self.kept.trace.callbacks is None:
+        """Whether it is a hit whose program may have called functions on the host already."""
+        if self.stored is None or self.replay is None or self.stored.trace.callbacks is None:
             return False
         return bool(self.replay.loaded or self.replay.compiled)
 
     def keep(self) -> str | None:
-        """Stores what was traced, or tells that it was served; returns why not."""
-        if self.traced is not None and self.compilation is not None:
-            told = self.compilation
-            reason = self.shelf.keeping.keep(self.traced, told)
-            self._expect("" if reason else told.executable_key, told.load_context)
+        """Store the trace of a miss, or count a hit.
+
+        Returns:
+            The reason why the trace or its executable is not stored; None if both are.
+        """
+        if self.miss is not None and self.compilation is not None:
+            compilation = self.compilation
+            reason = self.traces.keeping.keep(self.miss, compilation)
+            self._expect("" if reason else compilation.executable_key, compilation.load_context)
             return reason
-        if self.kept is not None and self.replay is not None:
+        if self.stored is not None and self.replay is not None:
             replay = self.replay
-            reason = self.shelf.keeping.served(self.kept, replay, self.seconds)
+            reason = self.traces.keeping.served(self.stored, replay, self.seconds)
             self._expect(replay.loaded or replay.compiled, replay.load_context)
             return reason
         return None
 
     def say(self, name: str, reason: str | None) -> None:
-        """Tell whoever records this process what became of a first call, and why its trace is not stored."""
+        """Report the outcome of a first call to the observers of this process.
+
+        Args:
+            name: name of the function.
+            reason: the reason why its trace is not stored; None if it is.
+        """
         if self.seconds is None:
             return
-        if self.kept is not None:
-            spared = self.kept.opened.header.build_seconds
-            tally.add(self.shelf.store.root, self.rough, self.cpu_seconds, spared)
+        if self.stored is not None:
+            spared = self.stored.opened.header.build_seconds
+            lookup_costs.add(self.traces.store.root, self.rough_key, self.cpu_seconds, spared)
             observers.tell_trace(TraceCall(name, self.key, HIT, None, self.seconds, spared))
-        elif self.traced is not None and not (self.traced.is_compared and reason is None):
+        elif self.miss is not None and not (self.miss.is_compared and reason is None):
             outcome = STORED if reason is None else NOT_STORED
-            observers.tell_trace(TraceCall(name, self.key, outcome, reason or self.traced.why, self.seconds))
+            observers.tell_trace(TraceCall(name, self.key, outcome, reason or self.miss.why, self.seconds))
 
     def _expect(self, executable: str | None, around: str) -> None:
+        """Note for later processes which executable the call needs, if that is news."""
         note = preload.note_of(executable, around) if executable and around else ""
         if note and note != self.note and self.seconds is not None:
-            Verdicts(self.shelf.store.root).expect(self.rough, note)
+            Hints(self.traces.store.root).expect(self.rough_key, note)
 
 
-class _Mine(threading.local):
-    call: Call | None = None
+class _Current(threading.local):
+    call: PendingCall | None = None
 
 
-_mine = _Mine()
+_current = _Current()
 
 
-def mine() -> Call | None:
-    return _mine.call
+def current() -> PendingCall | None:
+    """Return the call that this thread is tracing or compiling; None if there is none."""
+    return _current.call
 
 
-def begin(call: Call | None, expected: Compilation | Replay | None = None) -> None:
-    """What this thread is about to compile."""
-    _mine.call = call
+def set_current(call: PendingCall | None, expected: Compilation | Replay | None = None) -> None:
+    """Set the call that this thread is tracing or compiling.
+
+    Args:
+        call: the call; None if there is none.
+        expected: the record of the compilation that comes next, or the replay that takes its place.
+    """
+    _current.call = call
     compile_hook.expect(expected)

@@ -1,4 +1,4 @@
-"""`jcache.precompile`: traces and executables of calls that are still to come, stored ahead of time."""
+"""`jcache.precompile`: store traces and executables of future calls."""
 
 # ruff: noqa: ANN401 - functions and arguments are anything
 
@@ -17,20 +17,20 @@ from jcache.jax_internals import config
 from jcache.jax_internals.presets import STORE_EVERYTHING
 from jcache.runtime.worlds.judgement import Check
 from jcache.store import roots
-from jcache.traces.arguments import gives_arguments
+from jcache.traces.arguments import holds_arguments
 from jcache.traces.format import has_executable
 from jcache.traces.jit import Jitted
-from jcache.traces.pending_call import Call
+from jcache.traces.pending_call import PendingCall
 from jcache.traces.resolver import Resolver
 
 
 class Spec:
-    """The arguments of a call that is to come, as `jax.jit`'s ``lower`` takes them.
+    """The arguments of a future call, as ``lower`` of `jax.jit` takes them.
 
     Args:
-        args, kwargs: as the call will have them, with a `jax.ShapeDtypeStruct` in the place of each array, with its
-            sharding where the array will be committed to one; arrays and Python numbers are taken as well. Static
-            arguments are values.
+        args, kwargs: the arguments of the call, with a `jax.ShapeDtypeStruct` in place of each array; it has a sharding
+            if the array will be committed to one. Arrays and Python numbers may be given themselves. Static arguments
+            are given as values.
 
     Example:
         >>> import jax, jcache
@@ -49,12 +49,12 @@ class Spec:
 
 
 class Precompilation(StrEnum):
-    """What became of a call that was precompiled.
+    """The outcome of precompiling a call.
 
     Attributes:
-        HIT: its trace and its executable were there.
-        STORED: they are there now.
-        NOT_STORED: a process that makes this call traces or compiles.
+        HIT: its trace and its executable were stored before.
+        STORED: its trace and its executable are stored now.
+        NOT_STORED: its trace or its executable is not stored, so a process that makes this call traces or compiles.
     """
 
     HIT = "hit"
@@ -64,15 +64,15 @@ class Precompilation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precompiled:
-    """One call that was precompiled.
+    """The result of precompiling one call.
 
     Attributes:
-        name: of the function.
-        key: of the trace; None where the call has none.
-        executable: the key in JAX's cache; None where there is none.
-        outcome: what became of it.
-        reason: why it is not stored, None if it is.
-        seconds: that it took.
+        name: the name of the function.
+        key: the key of the trace; None if the call has none.
+        executable: the executable's key in JAX's cache; None if there is none.
+        outcome: the outcome.
+        reason: the reason why trace or executable is not stored; None if both are.
+        seconds: the time that it took.
     """
 
     name: str
@@ -90,23 +90,24 @@ class Precompiled:
 def precompile(
     function: Callable[..., Any], specs: tuple[Any, ...] | Spec | Iterable[tuple[Any, ...] | Spec], /
 ) -> list[Precompiled]:
-    """Stores the traces and executables of calls that are to come, so that these start without tracing and compiling.
+    """Store the traces and executables of future calls, so that these calls start without tracing and compiling.
 
     Nothing is run on a device, and no argument is allocated: the function is traced and compiled as by ``lower`` and
-    ``compile`` of `jax.jit`. It is all stored, whatever thresholds JAX is configured with, in the root that
-    `jcache.enable` has put in use. What is there already is not traced again, and its executable is tried.
+    ``compile`` of `jax.jit`. Everything is stored in the root that `jcache.enable` has put in use, whatever thresholds
+    JAX is configured with. A call whose trace is stored already is not traced again; its executable is loaded to try
+    it.
 
     Args:
-        function: what `jit` has made, a method of such a kind too. A plain function stands for `jit` of it without
-            options.
-        specs: a tuple of positional arguments, or a `Spec`, for one call; a list of these for several.
+        function: a function that `jcache.jit` has jitted, or a method of such a kind. A plain function is jitted
+            without options.
+        specs: for one call a tuple of positional arguments or a `Spec`; for several calls a list of these.
 
     Returns:
-        What became of each call, in order. One that is not stored says why, and is no error.
+        The result of each call, in order. If a call is not stored, that is no error, and its result has the reason.
 
     Raises:
-        InvalidValue: the function is none that jcache can store, or the specs are none.
-        Exception: what the function raises while it is traced, as a call would.
+        InvalidValue: `function` is no function that jcache can store, or `specs` are no specs.
+        Exception: the function raised it while it was traced, as it would in a call.
 
     Example:
         >>> import jax, jcache
@@ -123,7 +124,7 @@ def precompile(
 
 
 def _jitted_of(function: Any) -> tuple[Jitted, functools.partial[Any] | None]:
-    """What `jit` has made, and what of its arguments is given already."""
+    """Return the jitted function, and the partial that binds arguments of it; None if there is no partial."""
     if isinstance(function, Jitted):
         return function, None
     if isinstance(function, types.MethodType) and isinstance(function.__func__, Jitted):
@@ -156,7 +157,7 @@ def _precompiled(jitted: Jitted, bound: functools.partial[Any] | None, spec: Spe
     if bound is not None:
         args, kwargs = (*bound.args, *args), {**bound.keywords, **kwargs}
     resolver, started = jitted.resolver(), clock.monotonic()
-    configured = config.configure(STORE_EVERYTHING)  # in the place of the thresholds under which JAX stores nothing
+    configured = config.configure(STORE_EVERYTHING)  # instead of the thresholds below which JAX stores nothing
     try:
         call, reason = _compile(resolver, args, kwargs)
     finally:
@@ -181,8 +182,10 @@ def _precompiled(jitted: Jitted, bound: functools.partial[Any] | None, spec: Spe
     )
 
 
-@gives_arguments
-def _compile(resolver: Resolver, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call | None, str | None]:
+@holds_arguments
+def _compile(
+    resolver: Resolver, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[PendingCall | None, str | None]:
     try:
         resolver.jitted.lower(*args, **kwargs).compile()
     except BaseException as error:
@@ -192,8 +195,8 @@ def _compile(resolver: Resolver, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return resolver.settle()
 
 
-def _executable(call: Call) -> str | None:
-    """The key in JAX's cache of what was compiled or loaded."""
+def _executable(call: PendingCall) -> str | None:
+    """Return the key in JAX's cache of the executable that was compiled or loaded; None if there is none."""
     if call.compilation is not None:
         return call.compilation.executable_key
     return None if call.replay is None else call.replay.compiled or call.replay.loaded

@@ -1,7 +1,7 @@
-"""The programs of traces that came from elsewhere, compiled for this machine in a process that has JAX.
+"""Compile the programs of traces from another machine for this one, in a child process that has JAX.
 
-A trace holds its program as portable StableHLO. Where its executable does not fit (another CPU, GPU, jaxlib or XLA's
-flags), or did not come, `jcache.jit` compiles that at the first call; here it is done ahead of it.
+A trace has its program as portable StableHLO. If the executable does not fit this machine (another CPU, GPU, jaxlib or
+XLA flag), or was not shipped, `jcache.jit` compiles the program at the first call. `recompile` compiles it before.
 """
 
 from __future__ import annotations
@@ -26,32 +26,55 @@ _LIMIT_S: Final = 3600.0  # the largest programs take XLA the better part of an 
 
 
 class Recompiling(StrEnum):
-    """What became of a program."""
+    """The outcome for one program.
+
+    Attributes:
+        RECOMPILED: it was compiled.
+        THERE: the root already had its executable for this machine.
+        ELSEWHERE: it cannot be used, or not before its first call, on this machine: it is of another jax or platform,
+            needs more devices, or calls back to the host.
+        FAILED: it could not be compiled or stored.
+    """
 
     RECOMPILED = "recompiled"
-    THERE = "there"  # its executable for this machine
-    ELSEWHERE = "elsewhere"  # nothing here can call it: another jax, another platform, not enough devices
+    THERE = "there"
+    ELSEWHERE = "elsewhere"
     FAILED = "failed"
 
 
 @dataclass(slots=True)
 class Recompiled:
-    """What became of the programs."""
+    """The outcomes for all programs.
 
-    results: dict[str, Recompiling] = field(default_factory=dict)  # of each, by its key
-    reasons: Counter[tuple[Recompiling, str]] = field(default_factory=Counter)  # of those that were not compiled
+    Attributes:
+        results: the outcome for each program, by its key.
+        reasons: the number of programs with each outcome and reason, for programs that were not compiled.
+    """
+
+    results: dict[str, Recompiling] = field(default_factory=dict)
+    reasons: Counter[tuple[Recompiling, str]] = field(default_factory=Counter)
 
     def count(self, result: Recompiling) -> int:
+        """Return the number of programs with an outcome."""
         return sum(one is result for one in self.results.values())
 
     def add(self, key: str, result: Recompiling, evidence: str) -> None:
+        """Add the outcome for a program; `evidence` is the reason, empty if there is none."""
         self.results[key] = result
         if evidence:
             self.reasons[result, evidence] += 1
 
 
 def recompile(store: Store, keys: Collection[str], progress: Progress[str] = iter) -> Recompiled:
-    """Compile the programs among some traces whose executables are not there, with the JAX that the user has.
+    """Compile the programs among some entries that have no executable for this machine, with the user's JAX.
+
+    Args:
+        store: the store that has the entries; the executables go there, too.
+        keys: the keys of traces and programs.
+        progress: shows the progress of an iteration.
+
+    Returns:
+        The outcomes.
 
     Raises:
         NoJax: JAX cannot be started.
@@ -66,7 +89,7 @@ def recompile(store: Store, keys: Collection[str], progress: Progress[str] = ite
                     done.add(left, *_answer(child, left))
                     left = next(waiting, None)
                 child.end()
-            except ChildDied as death:  # with the others another one begins
+            except ChildDied as death:  # a new child goes on with the other programs
                 if left is not None:
                     done.add(left, Recompiling.FAILED, f"compiling it ended the process: {death.evidence}")
     return done
@@ -86,7 +109,7 @@ def _answer(child: Child, key: str) -> tuple[Recompiling, str]:
 
 
 def _environment(store: Store, base: Mapping[str, str]) -> dict[str, str]:
-    """JAX as the user has set it up, with this root for a cache that takes everything."""
+    """Return the user's environment, in which JAX stores every executable in this root."""
     return {
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         **base,

@@ -1,13 +1,13 @@
-"""Compiles stored programs of traces for this machine: a program of its own, since compiling takes JAX, and may crash.
+"""Compile stored programs of traces for this machine, in a process of its own: compiling needs JAX and may crash.
 
-`jcache.traces.recompile` runs it and talks to it in lines of JSON. First it says who compiles, and is told of programs
-by their keys; it answers what became of each::
+`jcache.traces.recompile` starts it and exchanges lines of JSON with it. The child first sends the version of jaxlib.
+Then it reads a program's key from each line of stdin, and answers with the outcome::
 
     {"jaxlib": str}
     {"result": "recompiled" | "there" | "elsewhere" | "failed", "evidence": str}
 
-It ends with exit code 0 when stdin does. What it compiles goes the way of any program's executable, into the root that
-`jcache.enable` has put in use, and the program's trace is told where it is.
+At the end of stdin it ends with exit code 0. JAX stores each executable in the root that `jcache.enable` has put in
+use, as it does in any program, and an entry beside the trace names the executable.
 """
 
 import json
@@ -17,17 +17,17 @@ import sys
 from typing import Any, Final
 
 _LONGEST: Final = 300  # characters of an error's first line
-_OPTION: Final = "option "  # how labels of JAX's options begin, among what a trace was made from
+_OPTION: Final = "option "  # the beginning of the labels of JAX's options among the key parts of a trace
 
 Answer = tuple[str, str]
 
 
 class _Elsewhere(Exception):
-    """What can be of no use on this machine."""
+    """A program cannot be used on this machine, or cannot be compiled before its first call."""
 
 
 class _Failed(Exception):
-    """What ought to have been compiled, and was not."""
+    """A program could not be compiled or stored, although this machine could use it."""
 
 
 def main() -> None:
@@ -38,20 +38,20 @@ def main() -> None:
         import jax
         from jaxlib import version
 
-        # only now: of the environment that jcache is in, nothing else may be found in place of this one's
+        # after importing JAX, so that no package beside jcache is found instead of one of the user's environment
         sys.path.append(sys.argv[2])
         import jcache
 
         jcache.enable(sys.argv[3])
         print(json.dumps({"jaxlib": version.__version__}), file=replies, flush=True)
         for line in sys.stdin:
-            signal.alarm(int(sys.argv[1]))  # for when nobody is left to end this process
+            signal.alarm(int(sys.argv[1]))  # ends this process if the parent is no longer there to do so
             result, evidence = _recompile(json.loads(line))
             signal.alarm(0)
             print(json.dumps({"result": result, "evidence": evidence}), file=replies, flush=True)
         jcache.disable()
         del jax
-    os._exit(0)  # not through JAX's own end, which may fail for reasons of its own
+    os._exit(0)  # skip JAX's handlers at exit, which may fail
 
 
 def _recompile(program: str) -> Answer:
@@ -63,7 +63,7 @@ def _recompile(program: str) -> Answer:
         return "elsewhere", str(error)
     except _Failed as error:
         return "failed", str(error)
-    except Exception as error:  # noqa: BLE001  (whatever XLA says no with)
+    except Exception as error:  # noqa: BLE001  (XLA may raise any error)
         lines = [line for line in str(error).splitlines() if line.strip()]
         text = f": {lines[0].strip()[:_LONGEST]}" if lines else ""
         return "failed", f"{type(error).__name__}{text}"
@@ -73,16 +73,16 @@ def _compiled(key: str) -> Answer:
     from jcache.jax_internals import compile_recipe, stablehlo, tracing
     from jcache.store.lineage import belongs_to
     from jcache.traces.format import Trace, has_executable
-    from jcache.traces.stored_trace import Kept
-    from jcache.traces.trace_places import shelf_in_use
+    from jcache.traces.stored_trace import StoredTrace
+    from jcache.traces.trace_places import traces_in_use
 
-    shelf = shelf_in_use()
-    program = _opened(shelf, key)
-    trace = _opened(shelf, program.header.parents[0])
+    traces = traces_in_use()
+    program = _opened(traces, key)
+    trace = _opened(traces, program.header.parents[0])
     if not belongs_to(program.header, trace.header):
         raise _Elsewhere("its trace has given way to another")
-    kept = Kept(shelf.store, trace, Trace.of(trace.payload))
-    if kept.trace.callbacks is not None:
+    stored = StoredTrace(traces.store, trace, Trace.of(trace.payload))
+    if stored.trace.callbacks is not None:
         raise _Elsewhere("it calls back to the host, so it is compiled where it is called")
     parts, known = program.header.key_parts, trace.header.key_parts
     _check(known)
@@ -91,27 +91,27 @@ def _compiled(key: str) -> Answer:
     try:
         devices = compile_recipe.devices_of(parts.get("recipe", ""))
         backend = devices[0].client
-        stablehlo.prepare_targets(frozenset(kept.trace.targets))
+        stablehlo.prepare_targets(frozenset(stored.trace.targets))
         module = stablehlo.module_of(bytes(program.payload))
         compile_options = compile_recipe.options_of(parts["recipe"], module, devices, backend)
         device = stablehlo.device_key(parts["signature"], backend, devices, compile_options)
-        if any(has_executable(shelf.store.root, one) for one in kept.executables(parts["signature"], device)):
+        if any(has_executable(traces.store.root, one) for one in stored.executables(parts["signature"], device)):
             return "there", ""
         executable = _compile(module, devices, compile_options, backend)
     finally:
         configured.restore()
-    if not has_executable(shelf.store.root, executable):
+    if not has_executable(traces.store.root, executable):
         raise _Failed("JAX did not store what it compiled")
-    if reason := shelf.keeping.found(kept, parts["signature"], device, executable):
+    if reason := traces.keeping.found(stored, parts["signature"], device, executable):
         raise _Failed(reason)
     return "recompiled", ""
 
 
-def _opened(shelf: Any, key: str) -> Any:  # noqa: ANN401  (JAX has been imported: only now may jcache be)
+def _opened(traces: Any, key: str) -> Any:  # noqa: ANN401  (its types cannot be imported before JAX)
     from jcache.runtime.sealed_store import OpenedEntry, open_entry
     from jcache.traces.format import TRACES
 
-    found = open_entry(shelf.store.root, TRACES, key)
+    found = open_entry(traces.store.root, TRACES, key)
     if found is None:
         raise _Failed(f"{key} is not there")
     if not isinstance(found, OpenedEntry):
@@ -120,7 +120,11 @@ def _opened(shelf: Any, key: str) -> Any:  # noqa: ANN401  (JAX has been importe
 
 
 def _check(known: Any) -> None:  # noqa: ANN401
-    """Whether calls are looked up here under the key of a trace that was made from this."""
+    """Check that a call on this machine would look up the key of a trace with these key parts.
+
+    Raises:
+        _Elsewhere: the key of such a call is another one.
+    """
     from jcache.jax_internals import tracing
 
     for name, mine in tracing.setup().items():
@@ -130,7 +134,7 @@ def _check(known: Any) -> None:  # noqa: ANN401
 
 
 def _compile(module: Any, devices: Any, options: Any, backend: Any) -> str:  # noqa: ANN401
-    """The key under which JAX's cache has what it compiled."""
+    """Compile a module, and return the executable's key in JAX's cache."""
     from jcache.jax_internals import compile_hook, compile_recipe, stablehlo
 
     stablehlo.set_logging_option(module, options)

@@ -1,9 +1,10 @@
-"""What JAX traces in the place of a function: the function itself, or one operation that stands for all that is known.
+"""The function that JAX traces in place of a jitted function: it calls that function, or binds a marker instead.
 
-`Resolver._resolve` runs only while JAX traces, so once for arguments of certain types. There the call's key is looked
-up, and either the function is traced as ever, to be stored once it is compiled, or its stored trace stands in
-(`jcache.jax_internals.compile_hook`). JAX may lower and compile what it has traced again, for other devices and
-shardings: then what is known of these is looked up again as well.
+`Resolver._resolve` runs only while JAX traces, so once for arguments of certain types. It looks up the key of the call.
+Without a stored trace it calls the function, so that JAX traces it, and the trace is stored once JAX has compiled it.
+With a stored trace it binds one operation, the marker, and `jcache.jax_internals.compile_hook` replaces the compilation
+of the marker by the stored program. JAX may lower and compile the same trace again, for other devices and shardings:
+then the executable for these is looked up again.
 """
 
 # ruff: noqa: ANN401 - what functions take and return is anything
@@ -28,29 +29,34 @@ from jcache.jax_internals.gc_pause import collector
 from jcache.runtime.warn import warn_once
 from jcache.runtime.worlds.judgement import Check
 from jcache.traces import pending_call, structures
-from jcache.traces.arguments import Given, flatten_again
-from jcache.traces.call_lookup import CallLookup, Looked
-from jcache.traces.hints import Verdicts
+from jcache.traces.arguments import Arguments, flatten_again
+from jcache.traces.call_lookup import CallLookup, LookupResult
+from jcache.traces.hints import Hints
 from jcache.traces.keys import Statics
-from jcache.traces.pending_call import Call
+from jcache.traces.pending_call import PendingCall
 from jcache.traces.results import Remade, unflattened
-from jcache.traces.stored_trace import NO_PROGRAM, Kept
+from jcache.traces.stored_trace import NO_PROGRAM, StoredTrace
 
 if TYPE_CHECKING:
     from jcache.traces.format import Trace
-    from jcache.traces.miss import Traced
+    from jcache.traces.miss import Miss
 
-OLD_OPTIONS: Final = frozenset({"backend", "device"})
+DEPRECATED_OPTIONS: Final = frozenset({"backend", "device"})
 _STATIC: Final = ("static_argnums", "static_argnames")
 
 
 class Resolver:
-    """Resolves the calls of a function.
+    """The resolver of the calls of one function.
 
     Args:
-        function, options, depends_on: as `jcache.jit` was given them.
-        check: which starts that a trace would serve are traced and compared.
-        counts: whether a second question for the same trace is another one: the program may have changed meanwhile.
+        function, options, depends_on: as for `jcache.jit`.
+        check: which starts that a stored trace would serve are traced and compared.
+        counts: whether further functions that request the same trace in this process have a world of their own, since
+            the program may have changed meanwhile.
+
+    Attributes:
+        lookup: the look-up of the function's calls.
+        jitted: what `jax.jit` makes of the resolver; it is called like the function.
     """
 
     def __init__(
@@ -71,8 +77,8 @@ class Resolver:
         self.forget()
 
     def forget(self) -> None:
-        """Has JAX trace anew what it has traced in this process."""
-        function, ours = self.function, weakref.ref(self)  # a cycle would keep what the function holds until collected
+        """Make JAX trace the function anew for all calls that it has traced in this process."""
+        function, ours = self.function, weakref.ref(self)  # a cycle would keep alive what the function refers to
 
         @functools.wraps(function)
         def resolve(*args: Any, **kwargs: Any) -> Any:
@@ -80,103 +86,111 @@ class Resolver:
             return function(*args, **kwargs) if resolver is None else resolver._resolve(args, kwargs)
 
         resolve.__name__ = _plain_name(self.function)
-        old = OLD_OPTIONS.intersection(self.options)  # of which JAX has warned already
+        old = DEPRECATED_OPTIONS.intersection(self.options)  # JAX has warned of these already
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning) if old else nullcontext():
             self.jitted: Any = tracing.jit(resolve, self.options)
 
     def is_settled(self) -> bool:
-        """Whether this thread has compiled nothing that is to be settled."""
-        return pending_call.mine() is None
+        """Return whether this thread has no call that waits for `settle`."""
+        return pending_call.current() is None
 
     # -- while JAX traces
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What JAX traces for a call; the arguments are of tracers."""
+        """Return the result of a call while JAX traces it; the arguments are made from tracers."""
         started = clock.monotonic(), clock.thread_cpu()
-        pending_call.begin(None)
+        pending_call.set_current(None)
         stands_in = False
         collector.put_off()
         try:
-            looked = self.lookup.look_up(Given(args, kwargs))
-            if looked is not None:
-                wanted, found = looked.asked, looked.found
-                kept, why = (found, None) if isinstance(found, Kept) else (None, found)
-                if kept is not None and wanted.key in self._unserved:
-                    why = self._unserved[wanted.key]
-                elif kept is not None and looked.judged.may_serve:
-                    made = self._stand_in(looked, kept, started)
+            looked_up = self.lookup.look_up(Arguments(args, kwargs))
+            if looked_up is not None:
+                request, found = looked_up.request, looked_up.found
+                stored, why = (found, None) if isinstance(found, StoredTrace) else (None, found)
+                if stored is not None and request.key in self._unserved:
+                    why = self._unserved[request.key]
+                elif stored is not None and looked_up.judged.may_serve:
+                    made = self._stand_in(looked_up, stored, started)
                     if isinstance(made, tuple):
                         stands_in = True
                         return made[0]
                     why = made
-                from jcache.traces.miss import Traced
+                from jcache.traces.miss import Miss
 
-                traced = Traced(looked.shelf.store, wanted, kept, why, looked.world, looked.judged)
-                return self._trace(looked, traced, Given(args, kwargs))
+                miss = Miss(looked_up.traces.store, request, stored, why, looked_up.world, looked_up.judged)
+                return self._trace(looked_up, miss, Arguments(args, kwargs))
         finally:
-            if not stands_in:  # else it waits until the executable is there
+            if not stands_in:  # a call that is served goes on without collections until its executable is loaded
                 collector.go_on()
         return self.function(*args, **kwargs)
 
-    def _stand_in(self, looked: Looked, kept: Kept, started: tuple[float, float]) -> tuple[Any] | str:
-        """Return the results of the marker, in the structure that the function returns; why they cannot be made.
+    def _stand_in(self, looked_up: LookupResult, stored: StoredTrace, started: tuple[float, float]) -> tuple[Any] | str:
+        """Bind the marker, which stands for the stored program.
 
-        Where JAX would take the results apart in another way than those of the function itself, CannotReplay is raised.
+        The look-up began at `started`, by the clock and by this thread's CPU time.
+
+        Returns:
+            The marker's results in the structure of the function's result, in a tuple; or why they cannot be made.
+
+        Raises:
+            CannotReplay: flattening the result gives other leaves or another structure.
         """
-        wanted, trace = looked.asked, kept.trace
-        key, shelf, rough = wanted.key, looked.shelf, looked.rough  # and not what JAX traces: these are kept
+        request, trace = looked_up.request, stored.trace
+        # `replay` refers to these instead of `looked_up`, whose tracers would live as long as JAX keeps the trace
+        key, traces, rough_key = request.key, looked_up.traces, looked_up.rough_key
 
         def replay(seconds: float | None = None, ahead: preload.Preload | None = None) -> Replay:
-            call = Call(key, shelf, seconds, rough)
-            call.kept, call.note = kept, "" if ahead is None else ahead.note
+            call = PendingCall(key, traces, seconds, rough_key)
+            call.stored, call.note = stored, "" if ahead is None else ahead.note
             call.cpu_seconds = cpu_seconds
-            call.replay = Replay(key, kept.executables, kept.artifact, frozenset(trace.targets), ahead)
-            pending_call.begin(call, call.replay)
+            call.replay = Replay(key, stored.executables, stored.artifact, frozenset(trace.targets), ahead)
+            pending_call.set_current(call, call.replay)
             return call.replay
 
         try:
-            structure = structures.decode(trace.structure, wanted.likes)
-            results = avals.abstract(trace.results, wanted.leaves)
-            operands = [wanted.leaves[i] for i in trace.kept]
+            structure = structures.decode(trace.structure, request.likes)
+            results = avals.abstract(trace.results, request.leaves)
+            operands = [request.leaves[i] for i in trace.kept]
             asking = meshes.constrain_to_mesh(operands, trace.mesh)
-            made, effects = self._callbacks(looked, trace), named(trace.effects)
-            values = stablehlo.bind_marker(wanted.key, asking, results, replay, made, effects)
+            made, effects = self._callbacks(looked_up, trace), named(trace.effects)
+            values = stablehlo.bind_marker(request.key, asking, results, replay, made, effects)
             values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
-            self.lookup.refuse(reason, wanted.key)
+            self.lookup.refuse(reason, request.key)
             return reason
         seconds, cpu_seconds = clock.monotonic() - started[0], clock.thread_cpu() - started[1]
-        begun = 0.0 if looked.ahead is None else looked.ahead.seconds
-        replay(seconds - begun, looked.ahead)
+        begun = 0.0 if looked_up.ahead is None else looked_up.ahead.seconds
+        replay(seconds - begun, looked_up.ahead)
         remade = unflattened(structure, values)
-        if not isinstance(remade, Remade):  # the marker is in the program that JAX traces: this one is given up
+        if not isinstance(remade, Remade):  # JAX's trace has the marker already, so it cannot be used
             raise CannotReplay(remade)
-        memos.served(kept.opened.header.key_parts)
+        memos.served(stored.opened.header.key_parts)
         return (remade.value,)
 
-    def _trace(self, looked: Looked, traced: Traced, arguments: Given) -> Any:
-        wanted, shelf, rough = looked.asked, looked.shelf, looked.rough
+    def _trace(self, looked_up: LookupResult, miss: Miss, arguments: Arguments) -> Any:
+        """Return the result of calling the function, and have its trace stored or compared once JAX has compiled it."""
+        request, traces, rough_key = looked_up.request, looked_up.traces, looked_up.rough_key
         try:
-            result, values, treedef = traced.run(lambda: self._called(looked, arguments))
+            result, values, treedef = miss.run(lambda: self._call_function(looked_up, arguments))
         except Exception:
-            raised = Call(wanted.key, shelf, None, rough)
-            raised.traced = traced
-            pending_call.begin(raised)
+            raised = PendingCall(request.key, traces, None, rough_key)
+            raised.miss = miss
+            pending_call.set_current(raised)
             raise
-        traced.take(values, treedef)
-        leaves, wanted = wanted.leaves, wanted._replace(leaves=[], likes=[])
-        traced.asked = wanted  # JAX keeps what follows as long as the trace
-        place = None if traced.reason is not None else tracing.first_computed(values, leaves)
-        keep = self._keeper(looked)
+        miss.take(values, treedef)
+        leaves, request = request.leaves, request._replace(leaves=[], likes=[])
+        miss.request = request  # JAX keeps `tell` as long as the trace, so without tracers
+        place = None if miss.reason is not None else tracing.first_computed(values, leaves)
+        keep = self._callback_writer(looked_up)
         told = False
 
         def tell(module: Any = None) -> None:
             nonlocal told
-            call = Call(wanted.key, shelf, None if told else traced.build.seconds, rough)
+            call = PendingCall(request.key, traces, None if told else miss.build.seconds, rough_key)
             told = True
-            call.traced, call.compilation = traced, Compilation(module, keep=keep)
-            pending_call.begin(call, call.compilation)
+            call.miss, call.compilation = miss, Compilation(module, keep=keep)
+            pending_call.set_current(call, call.compilation)
 
         if place is None:
             tell()
@@ -185,9 +199,9 @@ class Resolver:
         made = unflattened(treedef, values)
         return made.value if isinstance(made, Remade) else result
 
-    def _keeper(self, looked: Looked) -> Callable[[Sequence[Any]], Any]:
-        """Return what keeps the callbacks of a program; JAX keeps it as long as the trace, but not the function."""
-        ours, static = weakref.ref(self), self._static(looked)
+    def _callback_writer(self, looked_up: LookupResult) -> Callable[[Sequence[Any]], Any]:
+        """Return a function that writes the recipes of callbacks; it does not keep the jitted function alive."""
+        ours, static = weakref.ref(self), self._static_arguments(looked_up)
 
         def keep(found: Sequence[Any]) -> Any:
             from jcache.traces import callbacks
@@ -199,12 +213,12 @@ class Resolver:
 
         return keep
 
-    def _static(self, looked: Looked) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the static arguments of a call in their places, None in those of all others."""
-        return self.lookup.statics.replaced(looked.given.args, looked.given.kwargs, lambda *_: None)
+    def _static_arguments(self, looked_up: LookupResult) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a call, with None in place of those that are not static."""
+        return self.lookup.statics.replaced(looked_up.given.args, looked_up.given.kwargs, lambda *_: None)
 
-    def _callbacks(self, looked: Looked, trace: Trace) -> list[Callable[..., Any]]:
-        """Return what the program of a trace calls back; raise `Unresolved` where that cannot be made."""
+    def _callbacks(self, looked_up: LookupResult, trace: Trace) -> list[Callable[..., Any]]:
+        """Return the callbacks of a stored trace; raise `Unresolved` if they cannot be made."""
         if trace.callbacks is None:
             return []
         import jax
@@ -212,52 +226,61 @@ class Resolver:
         from jcache.traces import callbacks
 
         with jax.ensure_compile_time_eval():
-            return callbacks.read(trace.callbacks, callbacks.Origin(self.function, *self._static(looked)))
+            return callbacks.read(trace.callbacks, callbacks.Origin(self.function, *self._static_arguments(looked_up)))
 
-    def _called(self, looked: Looked, arguments: Given) -> tuple[Any, list[Any], Any]:
-        """What the function returns, its leaves and their structure; all that flattening reads is recorded."""
+    def _call_function(self, looked_up: LookupResult, arguments: Arguments) -> tuple[Any, list[Any], Any]:
+        """Call the function; return its result, the leaves and the treedef. What flattening reads is recorded, too."""
         from jax.tree_util import tree_flatten
 
         result = self.function(*arguments.args, **arguments.kwargs)
         values, treedef = tree_flatten(result)
-        with suppress(Exception):  # of the program's classes, which JAX has done this to already
-            flatten_again(self.lookup.statics, looked.given, looked.asked.leaves)
+        with suppress(Exception):  # errors of the program's classes, which JAX has met already
+            flatten_again(self.lookup.statics, looked_up.given, looked_up.request.leaves)
         return result, values, treedef
 
     # -- afterwards
 
-    def settle(self) -> tuple[Call | None, str | None]:
-        """Stores what was traced, or tells that it was served; returns the call, and why it is not stored."""
+    def settle(self) -> tuple[PendingCall | None, str | None]:
+        """Store or count this thread's call, and report its outcome.
+
+        Returns:
+            The call, None if there is none; and the reason why its trace is not stored, None if it is.
+        """
         collector.go_on()
-        call = pending_call.mine()
-        pending_call.begin(None)
+        call = pending_call.current()
+        pending_call.set_current(None)
         if call is None:
             return None, None
         reason = None
         try:
             reason = call.keep()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program has its result
+        except Exception as error:  # noqa: BLE001 - the program has its result in spite of any error
             reason = f"it cannot be kept: {error!r}"
             warn_once(("trace", type(error)), f"jcache cannot keep the trace of `{self.lookup.name}`: {error!r}.")
-        if reason is not None and call.traced is not None:
-            self.lookup.refuse(reason, call.key, call.rough)
-            if call.traced.is_refused:
-                Verdicts(call.shelf.store.root).refuse(call.key, reason)
+        if reason is not None and call.miss is not None:
+            self.lookup.refuse(reason, call.key, call.rough_key)
+            if call.miss.is_refused:
+                Hints(call.traces.store.root).refuse(call.key, reason)
         call.say(self.lookup.name, reason)
         return call, reason
 
     def may_trace_instead(self, error: BaseException, arguments: Any) -> bool:
-        """Whether a call that raised did so for a replay that failed before it ran; then it can be made anew."""
+        """Return whether a call that raised may be made again: its replay failed before its program ran.
+
+        Args:
+            error: what the call raised.
+            arguments: the arguments of the call.
+        """
         from jax.tree_util import tree_leaves
 
         collector.go_on()
-        call = pending_call.mine()
-        if call is not None and call.has_called_back:  # as the program does under `jax.jit`
+        call = pending_call.current()
+        if call is not None and call.has_called_back:  # the callback may have raised this error, as under `jax.jit`
             self.settle()
             return False
-        pending_call.begin(None)
+        pending_call.set_current(None)
         if call is not None and (call.compilation or call.replay):
-            self.forget()  # what JAX has lowered but not compiled, it compiles later without telling
+            self.forget()  # JAX may compile later what it has lowered now, and jcache would not learn of it
         if call is None or call.replay is None or not isinstance(error, Exception) or not tracing.is_of_jax(error):
             return False
         may_have_run = not isinstance(error, CannotReplay)
@@ -271,7 +294,7 @@ class Resolver:
 
 
 def _plain_name(function: Callable[..., Any]) -> str:
-    """The name that `jax.jit` gives the program of a function."""
+    """Return the name that `jax.jit` gives to the program of a function."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", "<unnamed function>"))

@@ -1,4 +1,4 @@
-"""What a traced function returns, made of its leaves once more."""
+"""Results of traced functions, unflattened from their leaves."""
 
 # ruff: noqa: ANN401 - a function returns anything
 
@@ -15,16 +15,25 @@ OTHER_RESULT: Final = (
 
 
 class Remade(NamedTuple):
-    """A result that was made of its leaves, and whose leaves are these."""
+    """A result that was unflattened from leaves, and that flattens to the same leaves.
+
+    Attributes:
+        value: the result.
+        treedef: its treedef.
+    """
 
     value: Any
     treedef: Any
 
 
 def unflattened(treedef: Any, leaves: Sequence[Any]) -> Remade | str:
-    """The result of a structure and leaves, if JAX gets both when it flattens that; else why not.
+    """Return the result of a treedef and leaves if it flattens to the same leaves and treedef, else why not.
 
-    So JAX sees of it what it sees of the result that the function itself returns.
+    Such a result is to JAX the same as the one that the function itself returned.
+
+    Args:
+        treedef: the treedef.
+        leaves: the leaves.
     """
     from jax.tree_util import tree_flatten, tree_unflatten
 

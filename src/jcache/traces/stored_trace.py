@@ -1,4 +1,4 @@
-"""A trace that is stored, with the programs that lie beside it."""
+"""A stored trace and its programs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,17 @@ from jcache.traces.format import TRACES, Trace, program_key
 NO_PROGRAM: Final = "none of its programs is for such shardings, devices and options"
 
 
-class Kept:
-    """A trace that is served, and its entry."""
+class StoredTrace:
+    """A stored trace, whose programs are read when they are needed.
+
+    Args:
+        store: the store of the root that is written.
+        opened: the entry of the trace, perhaps in another root.
+        trace: the trace.
+
+    Attributes:
+        opened, trace: as given.
+    """
 
     def __init__(self, store: SealedStore, opened: OpenedEntry, trace: Trace) -> None:
         self.trace = trace
@@ -23,7 +32,10 @@ class Kept:
         self._programs: dict[str, OpenedEntry] = {}
 
     def executables(self, signature: str, device: str) -> Iterator[str]:
-        """The keys in JAX's cache of the executables for a signature and a device: of its own, and of a later one."""
+        """Yield the keys in JAX's cache of the executables for a signature and a device.
+
+        They are in the program of the signature, and in the entry that was added for the device later.
+        """
         for of in (signature, device):
             program = self._program(of)
             parts = {} if program is None else program.header.key_parts
@@ -31,15 +43,23 @@ class Kept:
                 yield parts["executable"]
 
     def artifact(self, signature: str) -> bytes | None:
+        """Return the portable artifact of the program of a signature; None if there is none."""
         program = self._program(signature)
         return None if program is None else bytes(program.payload)
 
     def text(self, signature: str) -> str | None:
+        """Return the SHA-256 of the text of the program of a signature; None if it is not known."""
         program = self._program(signature)
         return None if program is None else program.header.key_parts.get("text")
 
     def _program(self, of: str) -> OpenedEntry | None:
-        """A program of this trace, which lies beside it or in the root that is written; damage goes to quarantine."""
+        """Return an entry of this trace, from its root or the root that is written; None if there is none.
+
+        A damaged entry in the root that is written is moved to quarantine.
+
+        Args:
+            of: the signature or the device digest of the entry.
+        """
         key = program_key(self.opened.header, of)
         for root in () if of in self._programs else dict.fromkeys((self.opened.root, self._store.root)):
             found = open_softly(root, TRACES, key)
@@ -55,6 +75,6 @@ class Kept:
 
     @property
     def used(self) -> list[str]:
-        """The keys of the entries that served, in the root that is written."""
+        """The keys of the entries that were read, of those in the root that is written."""
         served = (self.opened, *self._programs.values())
         return [entry.header.key for entry in served if entry.root == self._store.root]

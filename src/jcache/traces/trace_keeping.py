@@ -1,4 +1,4 @@
-"""Storing the trace of a call, or comparing it with the one that is there."""
+"""Store the trace of a call, or compare it with a stored one."""
 
 from __future__ import annotations
 
@@ -19,84 +19,97 @@ from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import version_of
 from jcache.traces.difference import difference, difference_of_programs
 from jcache.traces.format import TRACES, Trace, content_of, program_key, seal_entry
-from jcache.traces.stored_trace import Kept
+from jcache.traces.stored_trace import StoredTrace
 
 if TYPE_CHECKING:
-    from jcache.traces.miss import Traced
+    from jcache.traces.miss import Miss
 
-_CONTENT: Final = "content"  # the part of a trace by which it is compared
+_CONTENT: Final = "content"  # the key part with the digest of `content_of`
 
 
 class TraceKeeping:
-    """Stores traces in a root, and notes what was compared."""
+    """The storage of traces in a root, and of the results of comparisons.
+
+    Args:
+        store: the store of the root.
+        comparisons: the comparisons of traces.
+    """
 
     def __init__(self, store: SealedStore, comparisons: Comparisons) -> None:
         self._store = store
         self._comparisons = comparisons
 
-    def keep(self, traced: Traced, told: Compilation) -> str | None:
-        """Store what was traced and compiled; return why not, None if it is there."""
-        reason = traced.reason or told.reason
-        traced.is_refused = reason is not None and not traced.build.is_passing
-        if reason is None and not told.done:
+    def keep(self, miss: Miss, compilation: Compilation) -> str | None:
+        """Store or compare a trace that was compiled, and store its program.
+
+        Args:
+            miss: the state of the call.
+            compilation: the record of the compilation.
+
+        Returns:
+            The reason why trace or program is not stored; None if both are.
+        """
+        reason = miss.reason or compilation.reason
+        miss.is_refused = reason is not None and not miss.build.is_passing
+        if reason is None and not compilation.done:
             reason = "it was not compiled"
         if reason is not None:
             return reason
-        if traced.header is None:
-            reason = self._settle(traced, told)
-        elif told.callbacks != traced.callbacks:  # as JAX lowers it for other devices
+        if miss.header is None:
+            reason = self._settle(miss, compilation)
+        elif compilation.callbacks != miss.callbacks:  # JAX has lowered it once more, for other devices
             return "it calls back to the host otherwise than before"
-        if reason is None and traced.header is not None and not _is_there(traced, told):
-            executable, more = told.executable_key, {"text": told.text, "recipe": told.recipe}
+        if reason is None and miss.header is not None and not _is_known_executable(miss, compilation):
+            executable, more = compilation.executable_key, {"text": compilation.text, "recipe": compilation.recipe}
             reason = self._put_program(
-                traced.header, told.signature, told.device_key, executable, told.artifact, **more
+                miss.header, compilation.signature, compilation.device_key, executable, compilation.artifact, **more
             )
         return reason
 
-    def _settle(self, traced: Traced, told: Compilation) -> str | None:
-        """Compare what was traced with the trace that is there, and store it if it is another; return why not."""
-        trace, asked = traced.trace(told), traced.asked
-        difference = self._difference(traced, trace, told)
-        if traced.is_compared:
-            observers.tell_compared(asked.fingerprint.name, asked.key, same=difference is None, why=traced.judged.new)
-        if traced.kept is not None and difference is None:
-            if traced.has_unfit(told):
-                traced.is_refused = True
+    def _settle(self, miss: Miss, compilation: Compilation) -> str | None:
+        """Compare a trace with the stored one, and store it if they differ. Return why not, None if it is."""
+        trace, request = miss.trace(compilation), miss.request
+        difference = self._difference(miss, trace, compilation)
+        if miss.is_compared:
+            observers.tell_compared(request.fingerprint.name, request.key, same=difference is None, why=miss.judged.new)
+        if miss.stored is not None and difference is None:
+            if miss.has_unreplayable_program(compilation):
+                miss.is_refused = True
                 return "its program is for other devices than those that its arguments lie on"
-            traced.header = traced.kept.opened.header
-            self._compared(traced, same=True)
+            miss.header = miss.stored.opened.header
+            self._compared(miss, same=True)
             return None
-        if difference is not None and traced.judged.is_exact:
-            return self._refuse(traced, difference)
-        traced.is_compared = False
-        news = [text for text in (traced.judged.new, difference) if text]
-        if (why := traced.why or ": ".join(news)) == "":
+        if difference is not None and miss.judged.is_exact:
+            return self._refuse(miss, difference)
+        miss.is_compared = False
+        news = [text for text in (miss.judged.new, difference) if text]
+        if (why := miss.why or ": ".join(news)) == "":
             from jcache.runtime.explain import why_missed
 
-            why = why_missed(self._store.root, TRACES, asked.fingerprint.name, asked.key, asked.parts)
-        traced.why = why
-        return self._add(traced, trace, content_of(trace, told.text, told.signature))
+            why = why_missed(self._store.root, TRACES, request.fingerprint.name, request.key, request.parts)
+        miss.why = why
+        return self._add(miss, trace, content_of(trace, compilation.text, compilation.signature))
 
-    def _difference(self, traced: Traced, trace: Trace, told: Compilation) -> str | None:
-        """Return what tells a trace from the one that is there, None if nothing does."""
-        if traced.kept is None:
+    def _difference(self, miss: Miss, trace: Trace, compilation: Compilation) -> str | None:
+        """Return the difference between a trace and the stored one in words; None if there is none."""
+        if miss.stored is None:
             return None
-        found = difference(traced.kept.trace, trace)
-        text = traced.kept.text(told.signature)
-        if found is not None or text == told.text:
+        found = difference(miss.stored.trace, trace)
+        text = miss.stored.text(compilation.signature)
+        if found is not None or text == compilation.text:
             return found
-        if text is None:  # the same in this world; in another one it cannot be known
-            return None if traced.judged.is_exact else "it has no program for such shardings, devices and options"
-        return difference_of_programs(traced.kept.artifact(told.signature), told.artifact)
+        if text is None:  # no program to compare: the same if the trace was compared in this very world
+            return None if miss.judged.is_exact else "it has no program for such shardings, devices and options"
+        return difference_of_programs(miss.stored.artifact(compilation.signature), compilation.artifact)
 
-    def _refuse(self, traced: Traced, difference: str) -> str:
-        """Have this world serve nothing: two starts in it gave different programs."""
+    def _refuse(self, miss: Miss, difference: str) -> str:
+        """Have nothing served in this world any more, since two starts gave different programs; return this reason."""
         reason = f"two starts of the same program gave different results: {difference}"
         if "PYTHONHASHSEED" not in os.environ:
             reason += "; if it iterates over a set, set PYTHONHASHSEED=0"
-        self._comparisons.refuse(traced.asked.key, traced.world, reason)
-        name = traced.asked.fingerprint.name
-        if "PYTHONHASHSEED" in os.environ and not traced.chance:
+        self._comparisons.refuse(miss.request.key, miss.world, reason)
+        name = miss.request.fingerprint.name
+        if "PYTHONHASHSEED" in os.environ and not miss.chance:
             warn_outside(
                 f"`{name}`: {reason}. Something that it depends on is not seen by jcache: name it by `depends_on=`. "
                 "Its trace is not served here any more; processes that it has served may have computed other results.",
@@ -104,58 +117,88 @@ class TraceKeeping:
             )
         return reason
 
-    def _add(self, traced: Traced, trace: Trace, content: str) -> str | None:
-        """Store a trace, under the call's own key if that is free; return why not, None if it is there."""
-        asked = traced.asked
-        for key in (variant_key(asked.key, content), asked.key):
+    def _add(self, miss: Miss, trace: Trace, content: str) -> str | None:
+        """Store a trace under the key of the call, or under a key of its own if another trace has that key.
+
+        Args:
+            miss: the state of the call.
+            trace: the trace.
+            content: the digest of `content_of`.
+
+        Returns:
+            The reason why it is not stored; None if it is, or was before.
+        """
+        request = miss.request
+        for key in (variant_key(request.key, content), request.key):
             there = open_softly(self._store.root, TRACES, key)
             if isinstance(there, OpenedEntry) and there.header.key_parts.get(_CONTENT) == content:
-                if stale := staleness(there.header, asked.parts, self._store.root):
+                if stale := staleness(there.header, request.parts, self._store.root):
                     self._store.quarantine_softly(there.finding(Damage.STALE, f"{some(stale)}."))
                     break
-                traced.header = there.header
-                self._compared(traced, same=False)
+                miss.header = there.header
+                self._compared(miss, same=False)
                 return None
-        key = variant_key(asked.key, content) if self._store.has(asked.key) else asked.key
+        key = variant_key(request.key, content) if self._store.has(request.key) else request.key
         sealed = seal_entry(
             trace.payload(),
             key,
-            parts={**traced.parts, _CONTENT: content},
-            parents=tuple(traced.build.parents),
+            parts={**miss.parts, _CONTENT: content},
+            parents=tuple(miss.build.parents),
             producers=producers(),
-            seconds=traced.build.seconds,
+            seconds=miss.build.seconds,
         )
-        traced.header = read_header(sealed)
-        reason = traced.reason = self._put(key, sealed, traced.build.seconds)
-        self._store.record_spent(Spent(TRACES, key, traced.build.economics))
+        miss.header = read_header(sealed)
+        reason = miss.reason = self._put(key, sealed, miss.build.seconds)
+        self._store.record_spent(Spent(TRACES, key, miss.build.economics))
         if reason is None:
-            self._compared(traced, same=False)
+            self._compared(miss, same=False)
         return reason
 
-    def _compared(self, traced: Traced, *, same: bool) -> None:
-        """Note that a trace has the program of this world."""
-        if traced.header is not None and traced.world.unknown is None:
-            left = traced.judged.left_after(by_chance=bool(traced.chance), same=same)
-            self._comparisons.add(traced.asked.key, traced.header, traced.world, left)
+    def _compared(self, miss: Miss, *, same: bool) -> None:
+        """Note that this world has the program of the trace.
 
-    def served(self, kept: Kept, replay: Replay, seconds: float | None) -> str | None:
-        """Count a trace that stood in for tracing, and store what had to be compiled for it; return why not.
-
-        The seconds that looking it up took are None where it was counted before.
+        Args:
+            miss: the state of the call.
+            same: whether this start has found the stored trace to be the same.
         """
-        header = kept.opened.header
-        for key in kept.used:
+        if miss.header is not None and miss.world.unknown is None:
+            left = miss.judged.left_after(by_chance=bool(miss.chance), same=same)
+            self._comparisons.add(miss.request.key, miss.header, miss.world, left)
+
+    def served(self, stored: StoredTrace, replay: Replay, seconds: float | None) -> str | None:
+        """Count a hit; if an executable had to be compiled for it, store which.
+
+        Args:
+            stored: the trace that was served.
+            replay: its replay.
+            seconds: the time of the look-up; None if the hit was counted before.
+
+        Returns:
+            The reason why the executable is not stored; None if it is.
+        """
+        header = stored.opened.header
+        for key in stored.used:
             self._store.mark_used(key)
         if seconds is not None:
             spent = Economics(loads=1, load_seconds=seconds, spared_seconds=header.build_seconds)
             self._store.record_spent(Spent(TRACES, header.key, spent))
         if replay.compiled is None:
             return None
-        return self.found(kept, replay.signature, replay.device_key, replay.compiled)
+        return self.found(stored, replay.signature, replay.device_key, replay.compiled)
 
-    def found(self, kept: Kept, signature: str, device: str, executable: str) -> str | None:
-        """Store which executable a trace has for one more device; return why not."""
-        return self._put_program(kept.opened.header, signature, device, executable)
+    def found(self, stored: StoredTrace, signature: str, device: str, executable: str) -> str | None:
+        """Store the name of an executable that was compiled for one more device.
+
+        Args:
+            stored: the trace.
+            signature: the signature of the program.
+            device: the device digest.
+            executable: the executable's key in JAX's cache.
+
+        Returns:
+            The reason why it is not stored; None if it is.
+        """
+        return self._put_program(stored.opened.header, signature, device, executable)
 
     def _put_program(
         self,
@@ -166,7 +209,19 @@ class TraceKeeping:
         artifact: bytes = b"",
         **more: str,
     ) -> str | None:
-        """Store a program, or without an artifact what it has for one more device; return why not."""
+        """Store a program; without an artifact, store the name of an executable for one more device.
+
+        Args:
+            trace: the header of the trace.
+            signature: the signature of the program.
+            device: the device digest.
+            executable: the executable's key in JAX's cache; None if the cache was not used.
+            artifact: the portable artifact.
+            more: further key parts.
+
+        Returns:
+            The reason why it is not stored; None if it is.
+        """
         found = {} if executable is None else {"executable": executable}
         parts = {"trace": version_of(trace), "signature": signature, "device": device, **found, **more}
         key = program_key(trace, signature if artifact else device)
@@ -174,14 +229,14 @@ class TraceKeeping:
         return self._put(key, data, None)
 
     def _put(self, key: str, data: bytes, seconds: float | None) -> str | None:
-        """Store an entry; return why not, None if it is there."""
+        """Store an entry; return the reason if it is not stored."""
         outcome = self._store.put_softly(key, data, seconds)
         return f"{outcome}" if isinstance(outcome, Refusal) else None
 
 
-def _is_there(traced: Traced, told: Compilation) -> bool:
-    """Return whether the trace that it was compared with has the executable, perhaps in a shared root."""
-    kept = traced.kept
-    if kept is None or traced.header is not kept.opened.header:
+def _is_known_executable(miss: Miss, compilation: Compilation) -> bool:
+    """Return whether the stored trace that was found the same has the executable, perhaps in a shared root."""
+    stored = miss.stored
+    if stored is None or miss.header is not stored.opened.header:
         return False
-    return told.executable_key in tuple(kept.executables(told.signature, told.device_key))
+    return compilation.executable_key in tuple(stored.executables(compilation.signature, compilation.device_key))

@@ -1,4 +1,4 @@
-"""The traces of the root that a program has in use."""
+"""The traces of the root in use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from jcache.store import roots
 from jcache.store.locking import timeout_in
 from jcache.store.roots import InUse
 from jcache.traces.format import TRACES
-from jcache.traces.trace_store import Shelf
+from jcache.traces.trace_store import TraceStore
 
-_known: Final[list[tuple[InUse, Shelf]]] = []  # of the root in use: it keeps what it has learnt as long as that is
+_known: Final[list[tuple[InUse, TraceStore]]] = []  # the root in use and its traces, at most one pair
 
 
-def shelf_in_use() -> Shelf:
-    """Return the traces of the root in use, or of the default one; raise `NotStorable` where there is none."""
+def traces_in_use() -> TraceStore:
+    """Return the traces of the root in use; if none is in use yet, enable the default root.
+
+    Raises:
+        NotStorable: there is no root in use, or programs cannot be replayed with this JAX.
+    """
     ours = roots.in_use()
     if ours is None and is_off():
         raise NotStorable("`jcache.disable()` has been called.")
@@ -32,5 +36,5 @@ def shelf_in_use() -> Shelf:
         raise NotStorable(f"{reason}.")
     if not _known or _known[0][0] is not ours:
         store = store_of(ours.root, TRACES, max_bytes=ours.bound(), lock_timeout=timeout_in(os.environ))
-        _known[:] = [(ours, Shelf(store, ours.shared))]
+        _known[:] = [(ours, TraceStore(store, ours.shared))]
     return _known[0][1]
