@@ -2,8 +2,8 @@
 
 A function is jitted by `jax.jit` twice, with the same options. A call at the top level goes to a jitted function that
 JAX traces through a `jcache.traces.resolver.Resolver`. A call while something else is traced or transformed, and any
-other use such as ``lower``, goes to the plain jitted function. So dispatch, donation, sharding and devices are JAX's own
-either way.
+other use such as ``lower``, goes to the plain jitted function. So dispatch, donation, sharding and devices are JAX's
+own either way.
 
 A failure of the cache is no failure of the program: the function is traced, and `Jitted.explain` says why.
 """
@@ -206,7 +206,7 @@ def jit(
     depends_on: Callable[[], Any] | Iterable[Callable[[], Any]] = (),
     **options: Any,
 ) -> Any:
-    """`jax.jit` whose programs start warm: with an earlier process's executable, without being traced or lowered.
+    """Jit a function so that its programs start warm: with an earlier process's executable, neither traced nor lowered.
 
     It is called like `jax.jit`, and its result is used like that of `jax.jit`. The first call in a process for
     arguments of certain types looks up a stored trace by the function's code, everything that the code reaches, the
@@ -216,9 +216,9 @@ def jit(
     traces the function and compares. The traces are in the root that `jcache.enable` has put in use; if the program has
     not called `jcache.enable`, the first look-up calls it.
 
-    `jax.jit` traces the function, and nothing is stored, if the program has lowering rules of its own, several
-    processes, or a mesh in effect; if the function depends on something that has no fingerprint; or if it calls back to
-    the host and a later process could not find or make the callback again. `Jitted.explain` says why.
+    `jax.jit` traces the function, and nothing is stored, if the program has lowering rules of its own, has several
+    processes or calls the function under a mesh; if the function depends on something that has no fingerprint; or if it
+    calls back to the host and a later process could not find or make the callback again. `Jitted.explain` says why.
 
     Args:
         function: the function; left out where `jit` is used as a decorator with arguments.

@@ -28,9 +28,9 @@ class Spec:
     """The arguments of a future call, as ``lower`` of `jax.jit` takes them.
 
     Args:
-        args, kwargs: the arguments of the call, with a `jax.ShapeDtypeStruct` in place of each array; it has a sharding
-            if the array will be committed to one. Arrays and Python numbers may be given themselves. Static arguments
-            are given as values.
+        args, kwargs: the arguments of the call, with a `jax.ShapeDtypeStruct` in place of each array; give it a
+            sharding if the array will be committed to one. Arrays and Python numbers may be given themselves. Static
+            arguments are given as values.
 
     Example:
         >>> import jax, jcache
@@ -98,8 +98,7 @@ def precompile(
     it.
 
     Args:
-        function: a function that `jcache.jit` has jitted, or a method of such a kind. A plain function is jitted
-            without options.
+        function: a function or method that `jcache.jit` has jitted. A plain function is jitted without options.
         specs: for one call a tuple of positional arguments or a `Spec`; for several calls a list of these.
 
     Returns:

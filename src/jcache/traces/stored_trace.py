@@ -75,6 +75,6 @@ class StoredTrace:
 
     @property
     def used(self) -> list[str]:
-        """The keys of the entries that were read, of those in the root that is written."""
+        """The keys of the entries that were read from the root that is written."""
         served = (self.opened, *self._programs.values())
         return [entry.header.key for entry in served if entry.root == self._store.root]

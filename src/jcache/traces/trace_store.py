@@ -60,7 +60,9 @@ class TraceStore:
         return judge(self._comparisons, request.key, world, check)
 
     def find(self, request: TraceRequest, judged: Judgement) -> StoredTrace | str | None:
-        """Return the stored trace that serves a call or is to be compared; damaged entries are moved to quarantine.
+        """Return the stored trace that serves a call or is to be compared.
+
+        A damaged or stale entry in the root that is written is moved to quarantine.
 
         Args:
             request: the request of the call.
