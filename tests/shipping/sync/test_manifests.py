@@ -8,7 +8,7 @@ from jcache.errors import InvalidValue
 from jcache.layout import Kind
 from jcache.remote.client import Remote, open_remote
 from jcache.shipping.archive.manifest import Item, Maker, Manifest
-from jcache.shipping.sync.manifests import SignatureRule, namespace_of_item, read_manifests, write_manifest
+from jcache.shipping.sync.manifests import SignatureRule, namespace_of_made, read_manifests, write_manifest
 from jcache.verify.signatures import sign
 from tests.helpers.entries import NOW, key
 from tests.helpers.signatures import allowed, needs_openssh, new_key, public
@@ -68,7 +68,6 @@ def test_signatures(remote: Remote, tmp_path: Path) -> None:
 )
 def test_namespaces(maker: Maker, space: str) -> None:
     """The namespace is what is on record; traces and graphs have none."""
-    item = Item(Kind.EXECUTABLES, key(1), 1, "", 0, 0, maker=0)
-    assert namespace_of_item(item, (maker,)) == space
-    assert namespace_of_item(item._replace(maker=None), ()) == "unknown_unknown_unknown"
-    assert namespace_of_item(item._replace(kind=Kind.GRAPHS), (maker,)) == ""
+    assert namespace_of_made(Kind.EXECUTABLES, maker) == space
+    assert namespace_of_made(Kind.EXECUTABLES, None) == "unknown_unknown_unknown"
+    assert namespace_of_made(Kind.GRAPHS, maker) == ""

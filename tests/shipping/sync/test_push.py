@@ -17,6 +17,7 @@ from tests.helpers.entries import add, key
 from tests.helpers.imports import content, facts, populated
 from tests.helpers.phasic_caches import make_cache, open_cache
 from tests.helpers.remote_copies import SPACES, pushed
+from tests.helpers.remote_servers import DirectoryHandler, web_server
 
 
 @pytest.fixture
@@ -72,21 +73,29 @@ def test_damaged_entries_stay_behind(root: Root, tmp_path: Path) -> None:
     with Store(root) as opened:
         plan = plan_push(opened, store, ExportRequest(processes=1))
         execute_push(plan, store, result := PushResult())
-    assert [finding.key for finding in plan.prepared.findings] == [key(50)]
+    assert [finding.key for finding in result.findings] == [key(50)]
     assert result.count(PushOutcome.NEW) == 9 and store.get(Kind.TRACES, "", key(50)) is None
+
+
+class ChangingHandler(DirectoryHandler):
+    """A server that changes two entries of a root when it is asked for them."""
+
+    root: Root
+
+    def do_GET(self) -> None:
+        if key(1) in self.path:
+            self.root.place(Kind.EXECUTABLES, key(1)).write_bytes(content(Kind.EXECUTABLES, key(1), 3))
+        if key(2) in self.path:
+            self.root.place(Kind.EXECUTABLES, key(2)).unlink(missing_ok=True)
+        super().do_GET()
 
 
 def test_entries_that_change_meanwhile(root: Root, tmp_path: Path) -> None:
     """What is not as it was surveyed does not go."""
-    store = open_remote(f"file://{tmp_path}/store")
-    file = root.place(Kind.EXECUTABLES, key(1))
-    with Store(root) as opened:
-        plan = plan_push(opened, store, ExportRequest(processes=1))
-        file.write_bytes(content(Kind.EXECUTABLES, key(1), 3))
-        root.place(Kind.EXECUTABLES, key(2)).unlink()
-        execute_push(plan, store, result := PushResult())
-    assert result.count(PushOutcome.OMITTED) == 2 and result.count(PushOutcome.NEW) == 7
-    assert {key(1), key(2)}.isdisjoint(one.key for one in store.list(Kind.EXECUTABLES))
+    with web_server(tmp_path / "store", ChangingHandler, root=root) as server:
+        result = pushed(root, store := open_remote(server.url))
+        assert result.count(PushOutcome.OMITTED) == 2 and result.count(PushOutcome.NEW) == 7
+        assert not any(store.exists(*place(Kind.EXECUTABLES, key(number))) for number in (1, 2))
 
 
 def test_a_store_that_fails_on_the_way(root: Root, tmp_path: Path) -> None:

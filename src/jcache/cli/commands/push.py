@@ -74,19 +74,19 @@ def push(
         if json:
             output.as_json(as_json(store, remote, plan, result, dry_run=dry_run, signed=sign is not None))
         elif not quiet:
-            render(store, remote, plan, result, dry_run=dry_run, verbose=verbose)
-        return exit_code(plan, result)
+            render(store, remote, result, dry_run=dry_run, verbose=verbose)
+        return exit_code(result)
 
 
 def push_entries(
     store: Store, remote: Remote, request: ExportRequest, sign: Sign | None, *, dry_run: bool
 ) -> tuple[PushPlan, PushResult]:
     """Push the requested entries, unless it is a dry run; return the plan and what was done, or would be."""
-    with Bar("checking") as bar:
-        plan = plan_push(store, remote, request, bar.show, signs=sign is not None)
+    plan, result = plan_push(store, remote, request, signs=sign is not None), PushResult()
     if dry_run:
-        return plan, PushResult(dict(plan.outcomes), plan.bytes)
-    result = PushResult()
+        with Bar("checking") as bar:
+            execute_push(plan, remote, result, dry_run=True, progress=bar.show)
+        return plan, result
     with Bar("pushing") as bar, telling_progress("pushed", lambda: result.count(*STORED), "push"):
         execute_push(plan, remote, result, sign=sign, progress=bar.show)
         push_runs(store.root, remote)

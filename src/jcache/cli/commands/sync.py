@@ -59,10 +59,10 @@ def sync(
                 plan, result = push_entries(store, remote, request, None, dry_run=dry_run)
                 pushed, first = (
                     as_json(store, remote, plan, result, dry_run=dry_run, signed=False),
-                    exit_code(plan, result),
+                    exit_code(result),
                 )
                 if not json and not quiet:
-                    render(store, remote, plan, result, dry_run=dry_run, verbose=verbose)
+                    render(store, remote, result, dry_run=dry_run, verbose=verbose)
         wanted = pull_request((), kind, filter, used_since, run, root, options)
         report, code = pull_entries(remote, wanted, target_of(root, options), is_told=not (quiet or json))
     if json:

@@ -23,9 +23,9 @@ _TEXTS: Final = {
 PARTLY: Final = 3
 
 
-def exit_code(plan: PushPlan, result: PushResult) -> int:
+def exit_code(result: PushResult) -> int:
     """Return 0 if the store has all selected entries, 3 if some could not go."""
-    left_out = plan.prepared.findings or plan.prepared.being_written or result.count(PushOutcome.OMITTED)
+    left_out = result.findings or result.being_written or result.count(PushOutcome.OMITTED)
     return PARTLY if left_out else 0
 
 
@@ -42,16 +42,16 @@ def as_json(
         "bytes": result.bytes,
         "damaged": [
             {"kind": finding.kind, "key": finding.key, "damage": finding.damage, "evidence": finding.evidence}
-            for finding in plan.prepared.findings
+            for finding in result.findings
         ],
         "omitted": [{"kind": kind, "key": key} for (kind, key), one in result.outcomes.items()
                     if one is PushOutcome.OMITTED],
-        "being_written": [{"kind": kind, "key": key} for kind, key in plan.prepared.being_written],
-        "legacy": plan.prepared.legacy,
+        "being_written": [{"kind": kind, "key": key} for kind, key in result.being_written],
+        "legacy": plan.legacy,
     }  # fmt: skip
 
 
-def render(store: Store, remote: Remote, plan: PushPlan, result: PushResult, *, dry_run: bool, verbose: bool) -> None:
+def render(store: Store, remote: Remote, result: PushResult, *, dry_run: bool, verbose: bool) -> None:
     """Print the result of a push as text."""
     verb = "Would push" if dry_run else "Pushed"
     parts = [f"{count:,} {_TEXTS[one]}" for one in PushOutcome if (count := result.count(one))]
@@ -61,20 +61,20 @@ def render(store: Store, remote: Remote, plan: PushPlan, result: PushResult, *, 
     if verbose:
         for (_, key), outcome in sorted(result.outcomes.items()):
             output.data(f"  {key} {_TEXTS[outcome]}")
-    tell_left_out(store, plan, verbose=verbose)
+    tell_left_out(store, result, verbose=verbose)
 
 
-def tell_left_out(store: Store, plan: PushPlan, *, verbose: bool) -> None:
+def tell_left_out(store: Store, result: PushResult, *, verbose: bool) -> None:
     """Print each entry that could not go, and the next command."""
-    lines = [f"Damaged: {short_key(finding.key or '')}: {finding.evidence}" for finding in plan.prepared.findings]
-    lines += [f"Being written: {key}" for _, key in plan.prepared.being_written]
+    lines = [f"Damaged: {short_key(finding.key or '')}: {finding.evidence}" for finding in result.findings]
+    lines += [f"Being written: {key}" for _, key in result.being_written]
     for line in lines if verbose else lines[:_ROWS]:
         output.message(line.replace("\n", "\\n"))
     if len(lines) > _ROWS and not verbose:
         output.message(f"… and {len(lines) - _ROWS:,} more: -v shows all")
-    if plan.prepared.findings:
-        number = output.count(len(plan.prepared.findings), "damaged entry", "damaged entries")
+    if result.findings:
+        number = output.count(len(result.findings), "damaged entry", "damaged entries")
         output.error(f"{number} not pushed: `{command('verify --repair', store.root.path)}` moves them to quarantine.")
-    if plan.prepared.being_written:
-        number = output.count(len(plan.prepared.being_written), "entry", "entries")
+    if result.being_written:
+        number = output.count(len(result.being_written), "entry", "entries")
         output.error(f"{number} not pushed, since a program is writing them: push again for the rest.")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +20,10 @@ from typing import BinaryIO, Final
 
 from jcache import __version__
 from jcache.configuration.files import of_root
-from jcache.entry import Entry
 from jcache.findings import Finding
 from jcache.layout import XLA_NAMES, Kind
 from jcache.shipping.archive import ArchiveWriter, item_name, neighbour_name, recompressors
-from jcache.shipping.archive.manifest import Manifest, XlaFile, adapter_of
+from jcache.shipping.archive.manifest import Item, Maker, Manifest, XlaFile, adapter_of
 from jcache.shipping.archive.manifest_codec import encode
 from jcache.shipping.archive.members import XLA_KIND
 from jcache.shipping.archive.worlds import lines_of
@@ -33,7 +32,7 @@ from jcache.shipping.exporter.selection import ExportRequest, choose_entries
 from jcache.shipping.exporter.send import BUFFER_BYTES, find_damage, send_file
 from jcache.shipping.exporter.survey import Progress, SourceFile, Survey
 from jcache.shipping.forecast import provenance
-from jcache.shipping.forecast.installation import this_installation
+from jcache.shipping.forecast.installation import Installation, this_installation
 from jcache.store.store import Store
 
 _PROGRESS_STEPS: Final = 256
@@ -89,20 +88,13 @@ def _no_progress(done: int, total: int) -> None:
 # -- the first reading
 
 
-def prepare_export(
-    store: Store,
-    request: ExportRequest,
-    progress: Progress = _no_progress,
-    *,
-    wanted: Callable[[Entry], bool] | None = None,
-) -> PreparedExport:
+def prepare_export(store: Store, request: ExportRequest, progress: Progress = _no_progress) -> PreparedExport:
     """Select the entries, check each, and make the manifest.
 
     Args:
         store: store of the root.
         request: the entries to export, and how.
         progress: called with the bytes that are read so far, and with those of all entries.
-        wanted: returns whether to read a chosen entry; by default all are read.
 
     Raises:
         UnknownKey: a key or a run that was asked for matches no entry or run, or several.
@@ -111,16 +103,10 @@ def prepare_export(
         InvalidValue: ``JCACHE_PYTHON`` names no interpreter.
         JcacheError: a process that was reading was killed.
     """
-    installed, directory = this_installation(os.environ), _path_text(store.root.directory(Kind.EXECUTABLES))
+    installed = this_installation(os.environ)
     prepared = PreparedExport(
-        Manifest(
-            jcache=__version__,
-            root=_path_text(store.root.path),
-            directory=directory,
-            layout=None if store.root.adapter is None else store.root.adapter.name,
-            jax=installed.jax,
-            jaxlib=installed.jaxlib,
-            host=provenance.describe_host(),
+        dataclasses.replace(
+            empty_manifest(store, installed),
             solid=request.solid,
             recompressors=recompressors() if request.solid else (),
             settings=of_root(store.root) if request.config else (),
@@ -128,21 +114,43 @@ def prepare_export(
     )
     chosen = choose_entries(store, request)
     prepared.legacy, prepared.excluded = chosen.legacy, chosen.excluded
-    entries = chosen.entries if wanted is None else filter(wanted, chosen.entries)
-    survey = Survey(store, entries, grace_ns=request.grace_ns, processes=request.processes)
+    survey = Survey(store, chosen.entries, grace_ns=request.grace_ns, processes=request.processes)
     survey.read(progress)
     prepared.findings, prepared.being_written, prepared.sources = survey.findings, survey.being_written, survey.sources
     xla = request.xla and store.root.adapter is None
     neighbours = list(_read_neighbours(store.root.directory(Kind.EXECUTABLES))) if xla else []
     prepared.sources += (source for _, source in neighbours)
     prepared.manifest = dataclasses.replace(
-        prepared.manifest,
-        makers=tuple(maker._replace(compression=installed.zstd_word) for maker in survey.makers),
-        items=tuple(survey.items),
+        with_items(prepared.manifest, store, installed, survey.items, survey.makers),
         neighbours=tuple(neighbour for neighbour, _ in neighbours),
-        worlds=tuple(lines_of(store.root, survey.items)),
     )
     return prepared
+
+
+def empty_manifest(store: Store, installed: Installation) -> Manifest:
+    """Return a manifest that says where it is made, and names no entry."""
+    return Manifest(
+        jcache=__version__,
+        root=_path_text(store.root.path),
+        directory=_path_text(store.root.directory(Kind.EXECUTABLES)),
+        layout=None if store.root.adapter is None else store.root.adapter.name,
+        jax=installed.jax,
+        jaxlib=installed.jaxlib,
+        host=provenance.describe_host(),
+    )
+
+
+def with_items(
+    manifest: Manifest, store: Store, installed: Installation, items: Iterable[Item], makers: Iterable[Maker]
+) -> Manifest:
+    """Return a manifest with the entries of a root, and the worlds in which its traces and graphs were compared."""
+    word, named = installed.zstd_word, tuple(items)
+    return dataclasses.replace(
+        manifest,
+        makers=tuple(maker._replace(compression=word) for maker in makers),
+        items=named,
+        worlds=tuple(lines_of(store.root, named)),
+    )
 
 
 def _path_text(path: Path) -> str:

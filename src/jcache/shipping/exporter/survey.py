@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -50,12 +50,29 @@ class SourceFile(NamedTuple):
     claim: Claim | None = None
 
 
-class _SoundEntry(NamedTuple):
-    """An entry whose bytes are sound; seconds and parents are those of an envelope's header."""
+class SurveyedEntry(NamedTuple):
+    """An entry whose bytes are sound.
 
+    Attributes:
+        item: the entry as a manifest has it, without its maker.
+        source: its file.
+        maker: what made it; None for traces and graphs.
+    """
+
+    item: Item
     source: SourceFile
-    seconds: float | None = None
-    parents: tuple[str, ...] = ()
+    maker: Maker | None
+
+
+def with_makers(entries: Sequence[SurveyedEntry]) -> tuple[list[Item], list[Maker]]:
+    """Return the items of some entries with the numbers of their makers, and the makers."""
+    few = {id(one.maker): one.maker for one in entries if one.maker}  # hashing each of thousands takes longer
+    makers = sorted(set(few.values()), key=json.dumps)
+    places = {maker: number for number, maker in enumerate(makers)}
+    numbers = {identity: places[maker] for identity, maker in few.items()}
+    return [
+        one.item if one.maker is None else one.item._replace(maker=numbers[id(one.maker)]) for one in entries
+    ], makers
 
 
 class Survey:
@@ -96,12 +113,21 @@ class Survey:
         self._contents = provenance.load_contents(store)
         self._known = {kind: self._query_ledger(kind) for kind in Kind}
         self._copied_ns = store.queue.attempt(store.ledger.copied_ns)
-        self._sound: dict[tuple[Kind, str], _SoundEntry] = {}
         self._news: list[Known] = []
         self._new_contents: list[Content] = []
 
     def read(self, progress: Progress) -> None:
-        """Read all entries; record new facts in the ledger even if this is interrupted.
+        """Read all entries, and make the manifest's items and makers of them; raise as `entries`."""
+        found = {(one.item.kind, one.item.key): one for one in self.entries(progress)}
+        sound = [found[place] for place in self._entries if place in found]
+        self.items, self.makers = with_makers(sound)
+        self.sources = [one.source for one in sound]
+        self.findings.sort(key=lambda finding: finding.path)
+
+    def entries(self, progress: Progress = lambda done, total: None) -> Generator[SurveyedEntry]:
+        """Read all entries, and yield those that are sound as soon as they are checked, in any order.
+
+        New facts are recorded in the ledger even if this is interrupted.
 
         Args:
             progress: called with the bytes that are read so far, and with those of all entries.
@@ -109,22 +135,25 @@ class Survey:
         Raises:
             JcacheError: a process that was reading was killed.
         """
-        wanted = [one for one in map(self._request, self._entries.values()) if not self._take_from_record(one)]
-        total, done = sum(one.bytes for one in wanted), 0
-        unsure: list[ScanResult] = []
+        requests, wanted, unsure = map(self._request, self._entries.values()), list[ScanRequest](), list[ScanResult]()
         try:
+            for one in requests:
+                if (source := self._source_on_record(one)) is not None:
+                    yield self._described(one.claim, source)
+                else:
+                    wanted.append(one)
+            total, done = sum(one.bytes for one in wanted), 0
             for size, results in scan_entries(self._directories, wanted, processes=self._processes):
                 for result in results:
                     if self._is_unsure(result):
                         unsure.append(result)
                     else:
-                        self._collect(result)
+                        yield from self._collect(result)
                 done += size
                 progress(done, total)
-            self._scan_again(unsure)
+            yield from self._scan_again(unsure)
         finally:
             self._record()
-        self._describe()
 
     def _query_ledger(self, kind: Kind) -> dict[str, Known]:
         """Return the records of the chosen entries; of many, those of all entries, which are faster to read at once."""
@@ -141,13 +170,11 @@ class Survey:
         )  # fmt: skip
         return ScanRequest(claim, entry.bytes, known.digest in self._contents)
 
-    def _take_from_record(self, wanted: ScanRequest) -> bool:
-        """Take an entry without reading it if its record suffices; return whether it does."""
-        claim, path = wanted.claim, self._path(wanted.claim)
+    def _source_on_record(self, wanted: ScanRequest) -> SourceFile | None:
+        """Return the file of an entry whose record suffices, so that it need not be read."""
+        path = self._path(wanted.claim)
         state = state_on_record(path, wanted)
-        if state is not None:
-            self._sound[claim.kind, claim.key] = _SoundEntry(SourceFile(path, state, claim.digest or "", claim))
-        return state is not None
+        return None if state is None else SourceFile(path, state, wanted.claim.digest or "", wanted.claim)
 
     def _path(self, claim: Claim) -> str:
         return f"{self._prefixes[claim.kind]}{claim.file_name}"
@@ -159,7 +186,7 @@ class Survey:
             return checked.being_written
         return is_young(checked.finding.stamp.written_ns, clock.now_ns(), self._grace_ns)
 
-    def _scan_again(self, unsure: list[ScanResult]) -> None:
+    def _scan_again(self, unsure: list[ScanResult]) -> Iterator[SurveyedEntry]:
         if unsure:
             clock.sleep(_RETRY_PAUSE_S)
         for before in unsure:
@@ -168,9 +195,10 @@ class Survey:
             if self._is_unsure(result):
                 self.being_written.append((claim.kind, claim.key))
             else:
-                self._collect(result)
+                yield from self._collect(result)
 
-    def _collect(self, result: ScanResult) -> None:
+    def _collect(self, result: ScanResult) -> Iterator[SurveyedEntry]:
+        """Note what a reading has found; yield the entry if it is sound."""
         checked = result.checked
         claim = checked.claim
         if checked.finding is not None:
@@ -179,15 +207,16 @@ class Survey:
             return
         elif checked.stamp and checked.digest and checked.taken_ns is not None:  # else it is gone
             state = FileState(checked.stamp, checked.taken_ns)
-            source = SourceFile(self._path(claim), state, checked.digest, claim)
-            self._sound[claim.kind, claim.key] = _SoundEntry(source, result.seconds, result.parents)
             if result.content is not None:
                 self._new_contents.append(result.content)
+                self._contents[checked.digest] = result.content
             taken_ns = holds_from(checked.taken_ns, self._copied_ns)
             if not (claim.passed and claim.digest == checked.digest and claim.digest_ns >= taken_ns):
                 version = None if checked.opaque else CHECKS_VERSION
                 about = Known(claim.kind, claim.key, checked.digest, checked.stamp.bytes, digest_ns=taken_ns)
                 self._news.append(about._replace(verified_ns=clock.now_ns(), checks=version))
+            source = SourceFile(self._path(claim), state, checked.digest, claim)
+            yield self._described(claim, source, result.seconds, result.parents)
 
     def _record(self) -> None:
         """Record new facts in the ledger. They only save time, so a ledger that cannot be written is no failure."""
@@ -199,31 +228,31 @@ class Survey:
 
     # -- the manifest
 
-    def _describe(self) -> None:
-        """Make the manifest's items and makers."""
-        self._contents |= {content.digest: content for content in self._new_contents}
-        sound = [(entry, self._sound[place]) for place, entry in self._entries.items() if place in self._sound]
-        made = [self._provenance(entry, found.source.digest) for entry, found in sound]
-        few = {id(one): one for one in made if one}  # hashing each of thousands takes longer than the rest
-        self.makers = sorted({one.maker for one in few.values()}, key=json.dumps)
-        places = {maker: number for number, maker in enumerate(self.makers)}
-        numbers = {identity: places[one.maker] for identity, one in few.items()}
-        self.items = [
-            self._item(entry, found, one, numbers.get(id(one))) for (entry, found), one in zip(sound, made, strict=True)
-        ]
-        self.sources = [found.source for _, found in sound]
-        self.findings.sort(key=lambda finding: finding.path)
+    def _described(
+        self, claim: Claim, source: SourceFile, seconds: float | None = None, parents: tuple[str, ...] = ()
+    ) -> SurveyedEntry:
+        """Return a sound entry; seconds and parents are those of an envelope's header."""
+        entry = self._entries[claim.kind, claim.key]
+        made = self._provenance(entry, source.digest)
+        return SurveyedEntry(self._item(entry, source, seconds, parents, made), source, made and made.maker)
 
     def _provenance(self, entry: Entry, digest: str) -> provenance.Provenance | None:
         if entry.kind is not Kind.EXECUTABLES:
             return None
         return provenance.provenance_of_content(self._contents[digest], self._known[entry.kind].get(entry.key))
 
-    def _item(self, entry: Entry, sound: _SoundEntry, made: provenance.Provenance | None, maker: int | None) -> Item:
-        source, known = sound.source, self._known[entry.kind].get(entry.key) or _NOTHING_KNOWN
+    def _item(
+        self,
+        entry: Entry,
+        source: SourceFile,
+        seconds_told: float | None,
+        parents: tuple[str, ...],
+        made: provenance.Provenance | None,
+    ) -> Item:
+        known = self._known[entry.kind].get(entry.key) or _NOTHING_KNOWN
         content, seconds, stamp = self._contents.get(source.digest), known.seconds, source.state.stamp
         if seconds is None:
-            seconds = sound.seconds if content is None else float(content.seconds)
+            seconds = seconds_told if content is None else float(content.seconds)
         written_ns = min(max(stamp.written_ns, 0), LATEST_NS)
         return Item(
             entry.kind,
@@ -236,8 +265,7 @@ class Survey:
             pinned=bool(entry.pinned),
             seconds=seconds,
             origin=known.origin,
-            parents=sound.parents,
+            parents=parents,
             codec=None if made is None else made.codec,
             portable=made is not None and made.portable,
-            maker=maker,
         )

@@ -21,7 +21,7 @@ from jcache.layout import Kind
 from jcache.remote.client import Remote
 from jcache.remote.names import MANIFEST_SUFFIX, MANIFESTS, SIGNATURE_SUFFIX, namespace_of
 from jcache.remote.transfer import in_parallel
-from jcache.shipping.archive.manifest import Item, Maker, Manifest
+from jcache.shipping.archive.manifest import Maker, Manifest
 from jcache.shipping.archive.manifest_codec import decode, encode
 from jcache.shipping.importer.archive_import import check_signers, check_trust
 
@@ -74,11 +74,11 @@ class Manifests:
     damaged: tuple[str, ...] = ()
 
 
-def namespace_of_item(item: Item, makers: tuple[Maker, ...]) -> str:
-    """Return the namespace of an entry; empty for traces and graphs."""
-    if item.kind is not Kind.EXECUTABLES:
+def namespace_of_made(kind: Kind, maker: Maker | None) -> str:
+    """Return the namespace of an entry that a maker has made; empty for traces and graphs."""
+    if kind is not Kind.EXECUTABLES:
         return ""
-    maker = Maker() if item.maker is None else makers[item.maker]
+    maker = maker or Maker()
     device = maker.compute_capability or (_CPU if maker.platform == _CPU else None)
     return namespace_of(maker.jaxlib, maker.platform, device)
 

@@ -1,31 +1,34 @@
-"""Push: store in a store what it lacks of the selected entries, and a manifest of what was stored.
+"""Push: store in a store what it lacks of the selected entries, and manifests of what was stored.
 
-Every entry is checked as an export checks it, and each byte that goes out is compared with its digest. What the store
-has is told by its listing alone: entries of the same key and size are there. Where the sizes differ, the store's entry
-is another build, which stays, or has not all its bytes, and is replaced.
+Every entry is checked as an export checks it, and each byte that goes out is compared with its digest. An entry is sent
+while the next ones are checked. What the store has is told by its listing alone: entries of the same key and size are
+there. Where the sizes differ, the store's entry is another build, which stays, or has not all its bytes, and is
+replaced.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Collection
-from contextlib import suppress
+import os
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from jcache.entry import Entry
 from jcache.errors import InvalidValue, JcacheError
 from jcache.findings import Finding
+from jcache.layout import Kind
 from jcache.remote.client import Remote
 from jcache.remote.transfer import in_parallel
-from jcache.shipping.archive.manifest import Item
-from jcache.shipping.exporter.export import PreparedExport, prepare_export
+from jcache.shipping.exporter.export import empty_manifest, with_items
 from jcache.shipping.exporter.selection import ExportRequest, choose_entries
 from jcache.shipping.exporter.send import find_damage, read_whole
-from jcache.shipping.exporter.survey import Progress, SourceFile
+from jcache.shipping.exporter.survey import Progress, Survey, SurveyedEntry, with_makers
+from jcache.shipping.forecast.installation import this_installation
 from jcache.shipping.importer.outcome import EntryId
-from jcache.shipping.sync.manifests import namespace_of_item, read_manifests, write_manifest
+from jcache.shipping.sync.manifests import namespace_of_made, read_manifests, write_manifest
 from jcache.store.store import Store
 from jcache.text import command
 
@@ -44,85 +47,89 @@ class PushOutcome(StrEnum):
     OMITTED = "omitted"  # it changed or vanished meanwhile
 
 
+STORED: Final = (PushOutcome.NEW, PushOutcome.REPLACED)
+
+
 @dataclass(slots=True)
 class PushPlan:
-    """What a push stores.
+    """What a push looks at.
 
     Attributes:
-        prepared: the entries that go, surveyed; and those that cannot go.
-        outcomes: what becomes of each selected entry that is sound.
-        bytes: size of the entries that go.
-        vouched: entries that are in the store already, and that a signed manifest is to name.
+        store: store of the root.
+        request: which entries were asked for.
+        wanted: the entries that are checked, and stored unless the store proves to have them.
+        there: namespaces and sizes of the store's entries that have the names of selected ones.
+        outcomes: the other entries, which the store has.
+        bytes: size of the entries that are checked.
+        legacy: number of entries that are left out because only jax <= 0.4.30 reads them.
     """
 
-    prepared: PreparedExport
-    outcomes: dict[EntryId, PushOutcome] = field(default_factory=dict)
-    bytes: int = 0
-    vouched: tuple[Item, ...] = ()
+    store: Store
+    request: ExportRequest
+    wanted: list[Entry]
+    there: dict[EntryId, tuple[str, int]]
+    outcomes: dict[EntryId, PushOutcome]
+    bytes: int
+    legacy: int
 
 
 @dataclass(slots=True)
 class PushResult:
-    """What a push has done so far.
+    """What a push has done so far, or would do.
 
     Attributes:
-        outcomes: what became of each entry.
+        outcomes: what became of each entry that is sound.
         bytes: size of the entries that were stored.
+        findings: the damaged entries, which are left out.
+        being_written: the entries that were left out because another process was writing them.
     """
 
     outcomes: dict[EntryId, PushOutcome] = field(default_factory=dict)
     bytes: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    being_written: list[tuple[Kind, str]] = field(default_factory=list)
 
     def count(self, *outcomes: PushOutcome) -> int:
         """Return how many entries have one of some outcomes."""
         return sum(outcome in outcomes for outcome in self.outcomes.values())
 
 
-STORED: Final = (PushOutcome.NEW, PushOutcome.REPLACED)
-
-
-def plan_push(
-    store: Store, remote: Remote, request: ExportRequest, progress: Progress = lambda done, total: None,
-    *, signs: bool = False,
-) -> PushPlan:  # fmt: skip
-    """Return what a push stores; change nothing.
+def plan_push(store: Store, remote: Remote, request: ExportRequest, *, signs: bool = False) -> PushPlan:
+    """Return what a push looks at; read no entry, and change nothing.
 
     Args:
         store: store of the root.
         remote: where the entries go.
         request: which entries.
-        progress: called with the bytes that are read so far, and with those of all entries.
         signs: whether the manifest will be signed, so that it is to name the entries that no signed one names.
 
     Raises:
         InvalidValue: the entries are another program's.
         RemoteUnavailable: the store cannot be reached or fails.
         RemoteDenied: the store does not allow that.
-        JcacheError: as in `prepare_export`.
+        JcacheError: as in `choose_entries`.
     """
     if not store.root.layout.follows_jax:
         raise InvalidValue(
             f"{store.root.path} is {store.root.title}, whose entries have no names in a store: push it whole, as a"
             f" generation, with `{command('push URL --as NAME', store.root.path)}`."
         )
-    there = _sizes_there(store, remote, request) if remote.can_list else {}
+    chosen = choose_entries(store, request)
+    there = _sizes_there(remote, request, chosen.entries) if remote.can_list else {}
     named = _named_by_signers(remote) if signs and remote.can_list else set()
-
-    def is_wanted(entry: Entry) -> bool:
+    wanted, outcomes = list[Entry](), dict[EntryId, PushOutcome]()
+    for entry in chosen.entries:
         name = entry.kind, entry.key
-        size = there.get(name, ("", None))[1]
-        return size != entry.bytes or (signs and name not in named)
-
-    outcomes = dict.fromkeys(there, PushOutcome.PRESENT)
-    prepared = prepare_export(store, request, progress, wanted=is_wanted)
-    plan = PushPlan(prepared, outcomes)
-    _decide(plan, remote, there)
-    return plan
+        if name in there and there[name][1] == entry.bytes and (not signs or name in named):
+            outcomes[name] = PushOutcome.PRESENT
+        else:
+            wanted.append(entry)
+    return PushPlan(store, request, wanted, there, outcomes, sum(entry.bytes for entry in wanted), chosen.legacy)
 
 
-def _sizes_there(store: Store, remote: Remote, request: ExportRequest) -> dict[EntryId, tuple[str, int]]:
-    """Return namespace and size of the store's entries that have the names of selected ones."""
-    chosen = {(entry.kind, entry.key) for entry in choose_entries(store, request).entries}
+def _sizes_there(remote: Remote, request: ExportRequest, entries: Iterable[Entry]) -> dict[EntryId, tuple[str, int]]:
+    """Return namespace and size of the store's entries that have the names of some."""
+    chosen = {(entry.kind, entry.key) for entry in entries}
     listed = (one for kind in request.selection.kinds for one in remote.list(kind))
     return {(one.kind, one.key): (one.namespace, one.bytes) for one in listed if (one.kind, one.key) in chosen}
 
@@ -137,43 +144,41 @@ def _named_by_signers(remote: Remote) -> set[EntryId]:
     return {(item.kind, item.key) for stored in found for item in stored.manifest.items}
 
 
-def _decide(plan: PushPlan, remote: Remote, there: dict[EntryId, tuple[str, int]]) -> None:
-    """Decide what becomes of each surveyed entry, and leave in the plan what goes."""
-    manifest = plan.prepared.manifest
-    keep, vouched = list[bool](), list[Item]()
+class _Settled(NamedTuple):
+    """What becomes of an entry; `is_same` tells whether the store has exactly its bytes then."""
 
-    def claimed(item: Item) -> str | None:
-        """Return the digest that the store's entry claims to have; None for none."""
-        known = there.get((item.kind, item.key))
-        space = namespace_of_item(item, manifest.makers) if known is None else known[0]
-        return remote.digest(item.kind, space, item.key)
-
-    asked = [item for item in manifest.items if not remote.can_list or (item.kind, item.key) in there]
-    digests = {(item.kind, item.key): digest for item, digest in in_parallel(claimed, asked)}
-    for item in manifest.items:
-        name = item.kind, item.key
-        is_whole = name not in there or there[name][1] == item.bytes
-        digest = digests.get(name)
-        if digest is None:  # an object without a digest counts as none
-            outcome = PushOutcome.REPLACED if name in there else PushOutcome.NEW
-        elif digest != item.digest:
-            outcome = PushOutcome.DIFFERENT
-        else:
-            outcome = PushOutcome.PRESENT if is_whole else PushOutcome.REPLACED
-            vouched += [item] if is_whole else []
-        plan.outcomes[name] = outcome
-        keep.append(outcome in STORED)
-        plan.bytes += item.bytes if outcome in STORED else 0
-    plan.vouched = tuple(vouched)
-    _keep(plan.prepared, keep)
+    outcome: PushOutcome
+    is_same: bool
 
 
-def _keep(prepared: PreparedExport, keep: Collection[bool]) -> None:
-    """Leave in a prepared export the entries whose flags are true."""
-    pairs = [pair for pair, kept in zip(zip(prepared.manifest.items, prepared.sources, strict=True), keep, strict=True)
-             if kept]  # fmt: skip
-    prepared.manifest = dataclasses.replace(prepared.manifest, items=tuple(item for item, _ in pairs))
-    prepared.sources = [source for _, source in pairs]
+def _decide(plan: PushPlan, remote: Remote, found: SurveyedEntry, space: str) -> _Settled:
+    """Return what is to become of an entry that is sound."""
+    item, there = found.item, plan.there.get((found.item.kind, found.item.key))
+    if remote.can_list and there is None:
+        return _Settled(PushOutcome.NEW, is_same=True)
+    digest = remote.digest(item.kind, space, item.key)
+    if digest is None:  # an object without a digest counts as none
+        return _Settled(PushOutcome.NEW if there is None else PushOutcome.REPLACED, is_same=True)
+    if digest != item.digest:
+        return _Settled(PushOutcome.DIFFERENT, is_same=False)
+    is_whole = there is None or there[1] == item.bytes
+    return _Settled(PushOutcome.PRESENT if is_whole else PushOutcome.REPLACED, is_same=True)
+
+
+def _send(plan: PushPlan, remote: Remote, found: SurveyedEntry, *, dry_run: bool) -> _Settled:
+    """Store an entry that the store lacks, unless it is not as it was surveyed; return what becomes of it."""
+    item, there = found.item, plan.there.get((found.item.kind, found.item.key))
+    space = namespace_of_made(item.kind, found.maker)
+    settled = _decide(plan, remote, found, space if there is None else there[0])
+    if settled.outcome not in STORED or dry_run:
+        return settled
+    data = read_whole(found.source)
+    if data is None:
+        return _Settled(PushOutcome.OMITTED, is_same=False)
+    replace = settled.outcome is PushOutcome.REPLACED
+    if remote.put(item.kind, space, item.key, data, seconds=item.seconds, digest=item.digest, replace=replace):
+        return settled
+    return _Settled(PushOutcome.PRESENT, is_same=False)  # somebody else was faster
 
 
 def execute_push(
@@ -182,69 +187,62 @@ def execute_push(
     result: PushResult,
     *,
     sign: Callable[[bytes], bytes] | None = None,
+    dry_run: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> None:
-    """Store the entries of a plan, and manifests of them.
+    """Check the entries of a plan, and store those that the store lacks, and manifests of them.
 
     Args:
-        plan: what to store; damage that is found now is added to its findings.
+        plan: the plan.
         remote: where to.
         result: receives what becomes of each entry, also if this ends with an error.
         sign: returns the signature of a manifest's bytes; None for no signature.
-        progress: called with the bytes that are stored so far, and with all.
+        dry_run: whether to store nothing.
+        progress: called with the bytes that are dealt with so far, and with all.
 
     Raises:
         RemoteUnavailable: the store cannot be reached or fails.
         RemoteDenied: the store does not allow that.
+        JcacheError: as in `Survey.entries`.
     """
-    manifest, done = plan.prepared.manifest, 0
-    result.outcomes |= {name: one for name, one in plan.outcomes.items() if one not in STORED}
-
-    def upload(pair: tuple[Item, SourceFile]) -> bool | None:
-        """Store an entry; return whether it was stored, None if it is not as it was."""
-        item, source = pair
-        data = read_whole(source)
-        if data is None:
-            return None
-        replace = plan.outcomes[item.kind, item.key] is PushOutcome.REPLACED
-        space = namespace_of_item(item, manifest.makers)
-        return remote.put(item.kind, space, item.key, data, seconds=item.seconds, digest=source.digest, replace=replace)
-
-    pairs = zip(manifest.items, plan.prepared.sources, strict=True)
-    news, left = list[Item](), plan.vouched if sign is not None else ()
-
-    def record() -> None:
-        """Store the manifest of what was stored since the last one."""
-        nonlocal left
-        items, left = sorted([*news, *left], key=lambda item: item[:2]), ()
-        news.clear()
-        if items:
-            write_manifest(remote, dataclasses.replace(manifest, items=tuple(items)), sign)
-
-    try:
-        for (item, source), was_stored in in_parallel(upload, pairs, lambda pair: pair[0].bytes):
-            _settle(plan, result, item, source, was_stored)
-            news += [item] if was_stored else []
-            done += item.bytes
-            progress(done, plan.bytes)
-            if len(news) >= _AT_ONCE:
+    survey = Survey(plan.store, plan.wanted, grace_ns=plan.request.grace_ns, processes=plan.request.processes)
+    result.outcomes |= plan.outcomes
+    result.findings, result.being_written = survey.findings, survey.being_written
+    news, done = list[SurveyedEntry](), 0
+    record = partial(_record, plan.store, remote, news, sign)
+    send = partial(_send, plan, remote, dry_run=dry_run)
+    with closing(survey.entries()) as sound:
+        try:
+            for found, settled in in_parallel(send, sound, lambda found: found.item.bytes):
+                _settle(result, found, settled)
+                is_named = settled.outcome in STORED or (sign is not None and settled.is_same)
+                news += [found] if is_named and not dry_run else []
+                done += found.item.bytes
+                progress(done, plan.bytes)
+                if len(news) >= _AT_ONCE:
+                    record()
+        except KeyboardInterrupt:
+            with suppress(JcacheError):
                 record()
-    except KeyboardInterrupt:
-        with suppress(JcacheError):
-            record()
-        raise
+            raise
     record()
+    result.findings.sort(key=lambda finding: finding.path)
 
 
-def _settle(plan: PushPlan, result: PushResult, item: Item, source: SourceFile, was_stored: bool | None) -> None:  # noqa: FBT001
-    name = item.kind, item.key
-    if was_stored is None:
-        finding: Finding | None = find_damage(source)
-        if finding is not None:
-            plan.prepared.findings.append(finding)
-            plan.outcomes.pop(name)
-        else:
-            result.outcomes[name] = PushOutcome.OMITTED
+def _settle(result: PushResult, found: SurveyedEntry, settled: _Settled) -> None:
+    finding = find_damage(found.source) if settled.outcome is PushOutcome.OMITTED else None
+    if finding is not None:
+        result.findings.append(finding)
         return
-    result.outcomes[name] = plan.outcomes[name] if was_stored else PushOutcome.PRESENT  # somebody else was faster
-    result.bytes += item.bytes if was_stored else 0
+    result.outcomes[found.item.kind, found.item.key] = settled.outcome
+    result.bytes += found.item.bytes if settled.outcome in STORED else 0
+
+
+def _record(store: Store, remote: Remote, news: list[SurveyedEntry], sign: Callable[[bytes], bytes] | None) -> None:
+    """Store a manifest of some entries, if there are any, and forget them."""
+    items, makers = with_makers(sorted(news, key=lambda found: found.item[:2]))
+    news.clear()
+    if items:
+        installed = this_installation(os.environ)
+        manifest = with_items(empty_manifest(store, installed), store, installed, items, makers)
+        write_manifest(remote, manifest, sign)
