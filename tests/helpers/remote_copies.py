@@ -33,8 +33,7 @@ def pulled(remote: Remote, root: Root, request: PullRequest | None = None, **wis
     manifest = available.manifest
     forecast = judge(manifest, HERE, root.directory(Kind.EXECUTABLES), {})
     plan = plan_import(manifest, root, forecast, **wishes)
-    pulling = Pull(remote, available, plan, imported)
-    with Store(root) as store:
+    with Store(root) as store, Pull(remote, available, plan, root, imported) as pulling:
         execute_plan(plan, pulling.members(), store, imported, omitted=lambda: pulling.omitted)
     return imported
 

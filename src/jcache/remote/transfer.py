@@ -59,6 +59,7 @@ def in_parallel(
     *,
     connections: int = CONNECTIONS,
     max_bytes: int = _MAX_BYTES,
+    ahead: int = _MAX_AHEAD,
 ) -> Iterator[tuple[T, R]]:
     """Yield each job with the result of its transfer, in the order of the jobs.
 
@@ -70,6 +71,7 @@ def in_parallel(
         bytes_of: returns how much memory a transfer takes.
         connections: number of transfers at once.
         max_bytes: memory that transfers take together, until their results are taken; one of them may take more.
+        ahead: number of transfers whose results are not taken yet.
     """
     workers = _Workers(connections)
     under_way: deque[tuple[T, int, Future[R]]] = deque()
@@ -77,7 +79,7 @@ def in_parallel(
     try:
         for job in jobs:
             size = bytes_of(job)
-            while under_way and (taken + size > max_bytes or len(under_way) >= _MAX_AHEAD):
+            while under_way and (taken + size > max_bytes or len(under_way) >= ahead):
                 done, its_size, future = under_way.popleft()
                 yield done, future.result()
                 taken -= its_size

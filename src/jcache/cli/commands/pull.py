@@ -162,9 +162,12 @@ def pull_entries(
             output.prose(sentence)
         sys.stdout.flush()
     imported = ImportResult()
-    pulling = Pull(remote, available, plan, imported)
     with store_of(make_root(target.root)) as store:
-        with Bar("pulling") as bar, telling_progress("stored", lambda: imported.count(*WRITTEN), "pull"):
+        with (
+            Bar("pulling") as bar,
+            telling_progress("stored", lambda: imported.count(*WRITTEN), "pull"),
+            Pull(remote, available, plan, store.root, imported) as pulling,
+        ):
             execute_plan(plan, pulling.members(), store, imported, omitted=lambda: pulling.omitted, progress=bar.show)
         return complete_import(report, imported, store, target, manifest, trust)
 

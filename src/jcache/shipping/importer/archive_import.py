@@ -25,6 +25,7 @@ from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.importer.entry_import import EntryImporter
 from jcache.shipping.importer.outcome import WRITTEN, EntryId, ImportOutcome, ImportResult, outcome_of
 from jcache.shipping.importer.preflight import check_room, check_writable
+from jcache.shipping.importer.staging import StagedMember
 from jcache.store.store import Store
 from jcache.verify.signatures import check_signature, verify
 
@@ -177,7 +178,7 @@ def total_bytes(manifest: Manifest) -> int:
 
 def execute_plan(
     plan: ImportPlan,
-    members: Iterable[ArchiveMember],
+    members: Iterable[ArchiveMember | StagedMember],
     store: Store,
     imported: ImportResult,
     *,
@@ -188,7 +189,7 @@ def execute_plan(
 
     Args:
         plan: plan to carry out.
-        members: members of the archive.
+        members: members of the archive, or entries that are written already.
         store: store of the root, which exists.
         imported: receives the outcome of each entry, also if this ends with an error.
         omitted: returns the entries that the archive's trailer lists as omitted; called after the last member.
@@ -232,7 +233,10 @@ def _settle_unwritten(plan: ImportPlan, imported: ImportResult, importer: EntryI
     imported.neighbours |= {path: outcome for path, outcome in plan.neighbours.items() if outcome not in WRITTEN}
 
 
-def _import_member(plan: ImportPlan, member: ArchiveMember, importer: EntryImporter) -> None:
+def _import_member(plan: ImportPlan, member: ArchiveMember | StagedMember, importer: EntryImporter) -> None:
+    if isinstance(member, StagedMember):
+        outcome = plan.outcomes[member.entry.kind, member.entry.key]
+        return importer.add_staged(member, replace=outcome is ImportOutcome.REPLACED)
     entry = member.entry
     if isinstance(entry, XlaFile):
         outcome = plan.neighbours[entry.path]
@@ -240,6 +244,7 @@ def _import_member(plan: ImportPlan, member: ArchiveMember, importer: EntryImpor
             importer.add_neighbour(entry, member, replace=outcome is ImportOutcome.REPLACED)
     elif plan.outcomes[entry.kind, entry.key] in WRITTEN:
         importer.add(entry, member, replace=plan.outcomes[entry.kind, entry.key] is ImportOutcome.REPLACED)
+    return None
 
 
 def _settle_missing(plan: ImportPlan, imported: ImportResult, omitted: frozenset[tuple[str, str]]) -> None:

@@ -33,6 +33,7 @@ from jcache.shipping.importer.staging import (
     ContentMismatch,
     FileStager,
     StagedFile,
+    StagedMember,
     checked_bytes,
     checked_pieces,
 )
@@ -114,10 +115,8 @@ class EntryImporter:
         Raises:
             CannotWrite: as in `Store.receive`.
         """
-        place, root = self._holder(item), self._store.root
-        if place is not self._place:
-            self.publish()
-            self._place, self._descriptor = place, self._directory(place)
+        root = self._store.root
+        self._change_place(item)
         written_ns = self._metadata.past(item.created_ns)
         incoming = _IncomingEntry(item, replace, checks)
         try:
@@ -130,9 +129,26 @@ class EntryImporter:
         except ContentMismatch as mismatch:
             return self._imported.refused.append(RefusedMember(item, str(mismatch)))
         self._collect(self._behind.results())
+        self._publish_batch()
+        return None
+
+    def add_staged(self, member: StagedMember, *, replace: bool = False) -> None:
+        """Publish with the next batch an entry that is written already; raise as `add`."""
+        self._change_place(member.entry)
+        self._waiting.append((_IncomingEntry(member.entry, replace, None), member.staged))
+        self._waiting_bytes += member.size
+        self._publish_batch()
+
+    def _change_place(self, item: Item) -> None:
+        """Publish what waits if the next entry belongs in another directory."""
+        place = self._holder(item)
+        if place is not self._place:
+            self.publish()
+            self._place, self._descriptor = place, self._directory(place)
+
+    def _publish_batch(self) -> None:
         if len(self._waiting) >= _MAX_BATCH or self._waiting_bytes >= _MAX_BATCH_BYTES:
             self._publish()
-        return None
 
     def _write(self, incoming: _IncomingEntry, content: ByteSource, stager: FileStager) -> None:
         """Schedule the bytes for writing as they come; raise ContentMismatch if size or digest differ."""

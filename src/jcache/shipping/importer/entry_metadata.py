@@ -16,6 +16,11 @@ from jcache.store.store import Store
 from jcache.verify.neighbours import CLOCK_TOLERANCE_NS
 
 
+def past(time_ns: int, now_ns: int) -> int:
+    """Return a time, or the current one in place of a future one, by which an entry would never be evicted."""
+    return time_ns if time_ns <= now_ns + CLOCK_TOLERANCE_NS else now_ns
+
+
 class EntryMetadata:
     """Brings what an archive says of entries into the root.
 
@@ -32,11 +37,10 @@ class EntryMetadata:
         self._jaxlib_of = jaxlib_of
         self._to_pin: list[Item] = []  # entries that were there already
         self.now_ns = clock.now_ns()
-        self._latest_ns = self.now_ns + CLOCK_TOLERANCE_NS
 
     def past(self, time_ns: int) -> int:
-        """Return a time, or the current one in place of a future one, by which an entry would never be evicted."""
-        return time_ns if time_ns <= self._latest_ns else self.now_ns
+        """Return a time, or that when the import began in place of a future one."""
+        return past(time_ns, self.now_ns)
 
     def record_of(self, item: Item, taken_ns: int, checks: int | None = None) -> Known:
         """Return an entry's record for the ledger.

@@ -31,6 +31,18 @@ class StagedFile(NamedTuple):
     taken_ns: int
 
 
+class StagedMember(NamedTuple):
+    """An entry whose bytes have the digest of its item, and its file."""
+
+    entry: Item
+    staged: StagedFile
+
+    @property
+    def size(self) -> int:
+        """Number of stored bytes."""
+        return self.entry.bytes
+
+
 class FileStager:
     """Writes a new file piece by piece; removes it if that fails.
 
