@@ -30,7 +30,7 @@ from jcache.store import files
 from jcache.store.directories import Directories
 from jcache.verify.faults import fault_of
 
-_AHEAD: Final = 64  # entries that are read or wait in open files
+_AHEAD: Final = 96  # entries that are read or wait in open files
 
 
 class _Pulled(NamedTuple):
