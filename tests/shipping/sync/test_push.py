@@ -1,22 +1,27 @@
 """A push stores what the store lacks, whole and once, and a manifest of it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from jcache.errors import InvalidValue, RemoteUnavailable
 from jcache.formats.digest import digest
+from jcache.formats.envelope import read_header
 from jcache.layout import Kind, Root
 from jcache.remote.client import Remote, open_remote
 from jcache.remote.names import entry_name
+from jcache.runtime.worlds.comparisons import Comparisons, every_comparison
+from jcache.runtime.worlds.world import World
 from jcache.shipping.exporter.selection import ExportRequest
 from jcache.shipping.sync.manifests import read_manifests
 from jcache.shipping.sync.push import PushOutcome, PushResult, execute_push, plan_push
+from jcache.store.roots import create_root
 from jcache.store.store import Store
 from tests.helpers.entries import add, key
 from tests.helpers.imports import content, facts, populated
 from tests.helpers.phasic_caches import make_cache, open_cache
-from tests.helpers.remote_copies import SPACES, pushed
+from tests.helpers.remote_copies import SPACES, pulled, pushed
 from tests.helpers.remote_servers import DirectoryHandler, web_server
 
 
@@ -127,6 +132,24 @@ def test_signed_manifests_name_what_was_there(root: Root, tmp_path: Path) -> Non
     (named,) = (stored.manifest.items for stored in read_manifests(store).usable if stored.name in signed)
     assert {(item.kind, item.key) for item in named} == set(facts(root)) - {(Kind.EXECUTABLES, key(1))}
     assert pushed(root, store, sign=lambda data: b"x").bytes == 0
+
+
+@pytest.mark.parametrize("sign", [None, lambda data: b"signature of " + digest(data).encode()])
+def test_later_comparisons_follow(root: Root, tmp_path: Path, sign: Callable[[bytes], bytes] | None) -> None:
+    """Comparisons of a trace that the store has go with the next push, once, and the next pull brings them."""
+    store, target = open_remote(f"file://{tmp_path}/store"), create_root(tmp_path / "target")
+    name = Kind.TRACES, key(1001)
+    header = read_header(facts(root)[name].data)
+    for number in range(3):
+        world = World({"source a.py": f"{number}"})
+        Comparisons(root, Kind.TRACES).add(name[1], header, world)
+        result = pushed(root, store, sign=sign)
+        assert (result.bytes > 0) == (number == 0) and len(read_manifests(store).usable) == number + 1
+        pulled(store, target)
+        assert len(list(every_comparison(target))) == number + 1
+        assert Comparisons(target, Kind.TRACES).components(world.digest) == world.components
+        assert pushed(root, store, sign=sign).count(PushOutcome.PRESENT) == 9
+    assert len(read_manifests(store).usable) == 3 and set(every_comparison(target)) == set(every_comparison(root))
 
 
 def test_another_programs_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
+from jcache.entry import Entry
 from jcache.layout import Kind, Root
 from jcache.runtime.worlds.comparisons import Compared, components_of, every_comparison, parse, text_of, write
 from jcache.runtime.worlds.world import digest_of
@@ -21,14 +22,20 @@ _WORLD: Final = "world "
 _COMPARED: Final = "compared "
 
 
-def lines_of(root: Root, items: Iterable[Item]) -> Iterator[WorldLine]:
+def lines_of(root: Root, entries: Iterable[Item | Entry]) -> Iterator[WorldLine]:
     """Yield the lines for some entries of a root, in the order of the manifest."""
-    keys = {item.key for item in items if item.kind in _KINDS}
+    keys = {entry.key for entry in entries if entry.kind in _KINDS}
     compared = [each for each in every_comparison(root) if each.text in keys] if keys else []
     worlds = {world: components_of(root, world) for world in {each.world for each in compared}}
     lines = [f"{_COMPARED}{each.line()}" for each in compared if worlds[each.world] is not None]
     lines += [f"{_WORLD}{world} {text_of(found)}" for world, found in worlds.items() if found is not None]
     return (WorldLine(line) for line in sorted(set(lines)) if len(line) <= LONGEST_LINE)
+
+
+def keys_of(lines: Iterable[WorldLine]) -> set[str]:
+    """Return the keys of the entries whose comparisons some lines tell."""
+    told = (parse(each.line.removeprefix(_COMPARED)) for each in lines if each.line.startswith(_COMPARED))
+    return {each.text for each in told if each is not None}
 
 
 def keep_lines(root: Root, lines: Iterable[WorldLine], keys: Collection[str]) -> None:

@@ -22,13 +22,14 @@ from jcache.findings import Finding
 from jcache.layout import Kind
 from jcache.remote.client import Remote
 from jcache.remote.transfer import in_parallel
+from jcache.shipping.archive.worlds import keys_of, lines_of
 from jcache.shipping.exporter.export import empty_manifest, with_items
 from jcache.shipping.exporter.selection import ExportRequest, choose_entries
 from jcache.shipping.exporter.send import find_damage, read_whole
 from jcache.shipping.exporter.survey import Progress, Survey, SurveyedEntry, with_makers
 from jcache.shipping.forecast.installation import this_installation
 from jcache.shipping.importer.outcome import EntryId
-from jcache.shipping.sync.manifests import namespace_of_made, read_manifests, write_manifest
+from jcache.shipping.sync.manifests import StoredManifest, namespace_of_made, read_manifests, write_manifest
 from jcache.store.store import Store
 from jcache.text import command
 
@@ -60,6 +61,7 @@ class PushPlan:
         wanted: the entries that are checked, and stored unless the store proves to have them.
         there: namespaces and sizes of the store's entries that have the names of selected ones.
         outcomes: the other entries, which the store has.
+        compared: keys of traces and graphs of which the root has comparisons that no manifest of the store has.
         bytes: size of the entries that are checked.
         legacy: number of entries that are left out because only jax <= 0.4.30 reads them.
     """
@@ -69,6 +71,7 @@ class PushPlan:
     wanted: list[Entry]
     there: dict[EntryId, tuple[str, int]]
     outcomes: dict[EntryId, PushOutcome]
+    compared: set[str]
     bytes: int
     legacy: int
 
@@ -117,14 +120,19 @@ def plan_push(store: Store, remote: Remote, request: ExportRequest, *, signs: bo
     chosen = choose_entries(store, request)
     there = _sizes_there(remote, request, chosen.entries) if remote.can_list else {}
     named = _named_by_signers(remote) if signs and remote.can_list else set()
+    compared = _newly_compared(
+        store, remote, [one for one in chosen.entries if (one.kind, one.key) in there], signs=signs
+    )
     wanted, outcomes = list[Entry](), dict[EntryId, PushOutcome]()
     for entry in chosen.entries:
         name = entry.kind, entry.key
-        if name in there and there[name][1] == entry.bytes and (not signs or name in named):
+        is_there = name in there and there[name][1] == entry.bytes and entry.key not in compared
+        if is_there and (not signs or name in named):
             outcomes[name] = PushOutcome.PRESENT
         else:
             wanted.append(entry)
-    return PushPlan(store, request, wanted, there, outcomes, sum(entry.bytes for entry in wanted), chosen.legacy)
+    size = sum(entry.bytes for entry in wanted)
+    return PushPlan(store, request, wanted, there, outcomes, compared, size, chosen.legacy)
 
 
 def _sizes_there(remote: Remote, request: ExportRequest, entries: Iterable[Entry]) -> dict[EntryId, tuple[str, int]]:
@@ -134,14 +142,27 @@ def _sizes_there(remote: Remote, request: ExportRequest, entries: Iterable[Entry
     return {(one.kind, one.key): (one.namespace, one.bytes) for one in listed if (one.kind, one.key) in chosen}
 
 
+def _newly_compared(store: Store, remote: Remote, entries: Iterable[Entry], *, signs: bool) -> set[str]:
+    """Return the keys of entries of which the root has comparisons that no manifest has, or no signed one."""
+    lines = set(lines_of(store.root, entries))
+    if lines:
+        manifests = _signed_manifests(remote) if signs else read_manifests(remote).usable
+        lines -= {line for stored in manifests for line in stored.manifest.worlds}
+    return keys_of(lines)
+
+
 def _named_by_signers(remote: Remote) -> set[EntryId]:
     """Return the entries that manifests with a signature name."""
+    return {(item.kind, item.key) for stored in _signed_manifests(remote) for item in stored.manifest.items}
+
+
+def _signed_manifests(remote: Remote) -> list[StoredManifest]:
+    """Return the manifests that have a signature."""
     from jcache.remote.names import MANIFESTS, SIGNATURE_SUFFIX
 
     objects = [one.name for batch in remote.transport.objects(MANIFESTS) for one in batch]
     signed = {name.removesuffix(SIGNATURE_SUFFIX) for name in objects if name.endswith(SIGNATURE_SUFFIX)}
-    found = (stored for stored in read_manifests(remote).usable if stored.name in signed)
-    return {(item.kind, item.key) for stored in found for item in stored.manifest.items}
+    return [stored for stored in read_manifests(remote).usable if stored.name in signed]
 
 
 class _Settled(NamedTuple):
@@ -215,7 +236,8 @@ def execute_push(
         try:
             for found, settled in in_parallel(send, sound, lambda found: found.item.bytes):
                 _settle(result, found, settled)
-                is_named = settled.outcome in STORED or (sign is not None and settled.is_same)
+                is_told = sign is not None or found.item.key in plan.compared
+                is_named = settled.outcome in STORED or (is_told and settled.is_same)
                 news += [found] if is_named and not dry_run else []
                 done += found.item.bytes
                 progress(done, plan.bytes)
