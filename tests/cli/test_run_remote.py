@@ -1,5 +1,6 @@
 """`jcache run --remote`: programs that know nothing of jcache hit what a store has."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from jcache.cli.run_remote import opener_of
 from jcache.errors import InvalidValue
+from jcache.layout import DIRECTORY_NAMES, Kind
 from tests.helpers.command_line import PROGRAM, Jcache, entry_files
 from tests.helpers.imports import populated
 from tests.helpers.remote_servers import refusing, web_server
@@ -22,9 +24,10 @@ def test_a_run_on_another_host(jcache: Jcache, tmp_path: Path) -> None:
     assert jcache("push", url, "--root", first).code == 0
     warm = jcache("run", "--root", second, "--remote", url, "--", sys.executable, PROGRAM)
     assert f"{entries} hits, 0 misses (stored)" in warm.err and "warning" not in warm.err
+    assert f"  from {url}: {entries} executables, " in warm.err and "from file" not in cold.err
     assert warm.out == cold.out
     again = jcache("run", "--root", second, "--remote", "", "--", sys.executable, PROGRAM, env={"JCACHE_REMOTE": url})
-    assert f"{entries} hits, 0 misses (stored)" in again.err
+    assert f"{entries} hits, 0 misses (stored)" in again.err and "from file" not in again.err
     assert jcache("verify", "--root", second).code == 0
 
 
@@ -42,6 +45,30 @@ def test_a_run_after_a_run(jcache: Jcache, tmp_path: Path) -> None:
     assert f"{len(names)} hits, 0 misses (stored)" in warm.err and "warning" not in warm.err
     assert [sum(name in line for line in server.log) for name in names] == [1] * len(names)
     assert jcache("verify", "--root", root).code == 0
+
+
+@pytest.mark.jax
+def test_what_a_program_with_jcache_gets_is_told(jcache: Jcache, tmp_path: Path) -> None:
+    """Traces count as well as executables, in the text and in the JSON report, and the next run gets nothing."""
+    program, url = tmp_path / "program.py", f"file://{tmp_path}/store"
+    program.write_text(
+        "import jcache, jax.numpy as jnp\njcache.enable()\n"
+        "@jcache.jit\ndef f(x):\n    return jnp.tanh(x @ x.T).sum()\n"
+        "print(float(f(jnp.ones((64, 64)))))\n"
+    )
+    command, file = ("--", sys.executable, program), tmp_path / "report.json"
+    first = jcache("run", "--root", tmp_path / "first", *command)
+    assert jcache("push", url, "--root", tmp_path / "first").code == 0
+    second = jcache("run", "--root", tmp_path / "second", "--remote", url, "--report", file, *command)
+    assert second.out == first.out
+    told = json.loads(file.read_text())["remote"]
+    there = {kind: list((tmp_path / "second" / DIRECTORY_NAMES[kind]).glob("*-cache")) for kind in Kind}
+    assert {kind: told[kind] for kind in Kind} == {kind: len(entries) for kind, entries in there.items()}
+    assert told["bytes"] == sum(entry.stat().st_size for entries in there.values() for entry in entries)
+    assert told["url"] == url and told["executables"] and told["traces"]
+    assert f"  from {url}: {told['executables']} executables, {told['traces']} trace" in second.err
+    third = jcache("run", "--root", tmp_path / "second", "--remote", url, "--json", *command)
+    assert json.loads(third.err)["remote"] == {"url": url, "executables": 0, "traces": 0, "graphs": 0, "bytes": 0}
 
 
 @pytest.mark.jax

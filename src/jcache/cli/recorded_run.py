@@ -31,6 +31,7 @@ from jcache.runs.launch import ProgramExit, launch
 from jcache.runs.log import Recording, read_all
 from jcache.runs.recorder.file_names import MODULE_SUFFIX, SECRET_NAME
 from jcache.runs.records import record_of, used_before
+from jcache.runs.remote_report import fetched_in
 from jcache.runs.report import RunReport, report_of, summary
 from jcache.runs.secrets import without_secrets
 from jcache.runtime.checked_reads import CheckedReads, runs_without_recorder, serving
@@ -145,6 +146,7 @@ def recorded(
         try:
             recordings = read_all(log_dir)
             result = _collect(store, recordings, command, started_ns, outcome)
+            result = result._replace(remote=fetched_in([reads.fetched, *(each.fetched for each in recordings)]))
             tell(_kept(store, log_dir, recordings, result, notices, doing, env, has_spellings=seen))
         except (JcacheError, OSError) as error:  # the program has ended: its exit code matters more than the report
             for notice in (*notices, f"The run could not be recorded: {error}"):

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED, GraphCalls, TraceCalls
 from jcache.runs.key_lines import KEY_EVENTS, KeyLines
 from jcache.runs.log_messages import ABSENT_IN_ANOTHER, CompileRequest, Line, handler_of, no_key
+from jcache.runs.remote_report import FetchedEntries
 from jcache.runs.spans import Spans
 
 _CACHE_EVENTS: Final = "/jax/compilation_cache/"
@@ -49,6 +50,7 @@ _FIELD_TYPES: Final[dict[object, dict[str, type | tuple[type, ...]]]] = {
     "trace": {"th": int},
     "compared": {"th": int, "same": bool},
     "graph": {"th": int},
+    "fetched": {"th": int, "kind": str, "bytes": int, "url": str},
 }
 _BYPASS_REASONS: Final = {
     "disabled": "the compilation cache is disabled",
@@ -91,6 +93,7 @@ class Recording:
         cache: ``used`` or ``disabled``; empty until JAX has decided.
         programs: the executables that were requested.
         traces, graphs: the calls for traces and for graphs.
+        fetched: the entries that came from a store.
         path_keys: keys that depend on a path and were tried, of executables that are being compiled.
         seconds: the total time of each phase.
         pid: number of the process; 0 if it is not known.
@@ -110,6 +113,7 @@ class Recording:
         self.keys = KeyLines()
         self.traces = TraceCalls()
         self.graphs = GraphCalls()
+        self.fetched = FetchedEntries()
         self.path_keys: set[str] = set()
         self.seconds = dict.fromkeys((*_PHASES.values(), "retrieve"), 0.0)
 
@@ -204,6 +208,8 @@ def _jcache_line(recording: Recording, thread: _ThreadState, line: Line) -> None
         recording.traces.compare(same=line["same"], name=line.get("name"), why=line.get("why"))
     elif line["e"] == "graph":
         recording.graphs.add(line)
+    elif line["e"] == "fetched":
+        recording.fetched.add(line["kind"], line["bytes"], line["url"])
     elif line["e"] == "path_key":
         recording.path_keys.add(line["key"])
         recording.keys.take_over(line["key"], line["instead"])

@@ -91,6 +91,11 @@ def tell_graph(call: "GraphCall") -> None:
     tell("graph", **call._asdict())
 
 
+def tell_fetched(kind: str, size: int, url: str) -> None:
+    """Send that an entry of so many bytes has come from a store."""
+    tell("fetched", kind=kind, bytes=size, url=url)
+
+
 def _recorder() -> Listener | None:
     """Return the recorder of the parent `jcache run`, which is one of the finders in ``sys.meta_path``."""
     listeners = (getattr(finder, "jcache_told", None) for finder in sys.meta_path)

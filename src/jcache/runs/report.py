@@ -27,6 +27,7 @@ from jcache.runs.call_reports import as_json, count_reasons, saved_text
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.runs.graph_report import NO_GRAPHS, GraphReport, graph_lines, graphs_of
 from jcache.runs.log import Program, Recording
+from jcache.runs.remote_report import NO_STORE, RemoteReport, fetched_in, remote_lines
 from jcache.runs.secrets import without_secrets
 from jcache.runs.trace_report import NO_TRACES, TraceReport, trace_lines, traces_of
 from jcache.text import command
@@ -52,6 +53,7 @@ class RunReport(NamedTuple):
         programs: the executables that the run requested.
         traces: the outcomes of the calls of `jcache.jit` functions.
         graphs: the outcomes of the calls for graphs of a `jcache.GraphCache`.
+        remote: the entries that came from a store.
         notices: sentences on what did not go as it should.
     """
 
@@ -78,6 +80,7 @@ class RunReport(NamedTuple):
     programs: tuple[Program, ...]
     traces: TraceReport = NO_TRACES
     graphs: GraphReport = NO_GRAPHS
+    remote: RemoteReport = NO_STORE
     notices: tuple[str, ...] = ()
 
     @property
@@ -165,6 +168,7 @@ def report_of(
         programs=programs,
         traces=traces_of(recordings),
         graphs=graphs_of(recordings),
+        remote=fetched_in([recording.fetched for recording in recordings]),
         notices=tuple(notices),
     )
 
@@ -228,7 +232,7 @@ def summary(report: RunReport) -> str:
     lines = [*_executable_lines(report, saved), *calls]
     if report.graphs and not report.programs and not report.traces:  # a program of graphs alone
         lines = [*calls, f"saved {format_seconds(report.total_saved_seconds)}"]
-    lines += ended
+    lines += [*remote_lines(report.remote), *ended]
     return "\n".join(f"{'  ' if number else 'jcache: '}{line}" for number, line in enumerate(lines))
 
 

@@ -30,6 +30,7 @@ from jcache import clock
 from jcache.errors import JcacheError
 from jcache.findings import Finding
 from jcache.layout import ENTRY_SUFFIX, Root, storable
+from jcache.runs.remote_report import FetchedEntries
 from jcache.runtime.prefetch import Prefetch
 from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.verified_read import EXECUTABLES, VerifiedEntry, VerifiedReader
@@ -66,6 +67,7 @@ class CheckedReads:
     Attributes:
         root: the root.
         damaged: the damaged entries by key: the finding, and whether the entry was moved to quarantine.
+        fetched: the entries that came from the store.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class CheckedReads:
         self._remote = None if open_remote is None else open_remote(self._platforms, self._namespace, warn)
         self.root = root
         self.damaged: dict[str, tuple[Finding, bool]] = {}
+        self.fetched = FetchedEntries(None if self._remote is None else str(self._remote))
         self._directory = root.directory(EXECUTABLES)
         self._expected = expected
         self._prefetch: Prefetch | None = None
@@ -131,6 +134,7 @@ class CheckedReads:
         found = None if self._remote is None else self._remote.get(EXECUTABLES, key)
         if found is None:
             return None
+        self.fetched.add(EXECUTABLES, len(found[0]), str(self._remote))
         with suppress(OSError, JcacheError):
             known = self._queue.put(key, found[0], seconds=found[1], origin="copy").record
             if known is not None:

@@ -28,6 +28,7 @@ from jcache.remote import FoundEntry, Timeouts, namespace_of, open_remote
 from jcache.remote.run_keys import read_run
 from jcache.remote.transport import Pace
 from jcache.remote.usage import RemoteId
+from jcache.runs import observers
 from jcache.runtime.circuit_breaker import CircuitBreaker
 from jcache.runtime.remote_claims import SILENCE_S, Claims
 from jcache.runtime.remote_request import Request
@@ -118,6 +119,7 @@ class RemoteTier:
         entry = None if found is None else self._checked(kind, key, found)
         if entry is not None:
             self._used.add((kind, namespace, key))
+            observers.tell_fetched(kind, len(entry.data), str(self))
         self._tell()
         return entry
 
