@@ -111,6 +111,7 @@ class RemoteTier:
     def get(self, kind: Kind, key: str) -> VerifiedEntry | None:
         """Return an entry that was checked; None if there is none, or not in time."""
         if self._is_off or not is_key(key) or not self._breaker.allows():
+            self._tell()
             return None
         namespace = self._namespace() if kind is Kind.EXECUTABLES else ""
         found = self._find(kind, namespace, key)
@@ -284,13 +285,14 @@ class RemoteTier:
     def _after_fork(self) -> None:
         """Begin anew in a forked child: connections and uploads are the parent's.
 
-        The threads of obstore do not live in a child, where its requests would hang: a child has no store but one of
-        plain HTTP.
+        The threads of obstore do not live in a child: a request would hang there, with a new client as well, and then
+        in the parent, too, which shares the sockets' poll. A child has no store but one of plain HTTP.
         """
         if self._remote.address.is_web:
             self._open()
         else:
-            self._is_off = True
+            self._is_off, self._has_warned = True, False
+            self._trouble = f"{self} is not asked in forked processes, which its client does not support: spawn them."
 
 
 _TIERS: Final = TellInChild(RemoteTier._after_fork)
