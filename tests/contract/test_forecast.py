@@ -67,7 +67,8 @@ def jax(directory: Path, way: str = "", mode: str = "fill", *, store: bool = Fal
         caches = way.partition(" ")[0]
         told = {XLA_CACHES: caches} if caches in ("none", "all") else {}
         env = env | {"JAX_COMPILATION_CACHE_DIR": str(directory)} | told
-    said = run(PROGRAM, mode, way, directory, env=env)
+    replaces_modules = "zstandard" in way or "python" in way
+    said = run(PROGRAM, mode, way, directory, env=env, new_interpreter=replaces_modules)
     assert isinstance(said.value, int)
     return said.value
 

@@ -14,7 +14,7 @@ import pytest
 
 from jcache.formats.envelope import Codec
 from jcache.formats.executable import pack_executable
-from tests.helpers.interpreters import AS_IN_ALL_TESTS, LIMIT_S, with_command_line
+from tests.helpers.interpreters import AS_IN_ALL_TESTS, LIMIT_S, with_command_line, with_jax
 
 HERE = Path(__file__).parent
 PROGRAM = HERE.parent / "programs" / "train.py"
@@ -74,7 +74,8 @@ def run_jax(
     }
     if bounded is not None:
         env["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(bounded)
-    return call([sys.executable, *program], env=env | more)
+    done = with_jax.run(program, environment=clean_environment(env | more))
+    return Result(done.returncode, done.stdout, done.stderr)
 
 
 def entry_files(directory: Path) -> dict[str, int]:

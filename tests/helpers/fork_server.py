@@ -29,6 +29,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn, TextIO
 
+OF_JAX_CACHE = ("JAX_COMPILATION_CACHE_", "JAX_ENABLE_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE_")
 KEEP: list[object] = []  # what must outlive the module that is replaced as `__main__`
 
 
@@ -121,9 +122,25 @@ def settle(request: dict[str, Any]) -> None:
     os.umask(request["umask"])
     sys.path[:0] = [path for path in request["environment"].get("PYTHONPATH", "").split(os.pathsep) if path]
     importlib.invalidate_caches()
+    if "jax" in sys.modules:
+        configure_jax(request["environment"])
     sys.stdin = _stream(0, sys.stdin)
     sys.stdout = _stream(1, sys.stdout)
     sys.stderr = _stream(2, sys.stderr)
+
+
+def configure_jax(environment: dict[str, str]) -> None:
+    """Give JAX the options of its cache that it would have read from the environment when it was imported."""
+    config = sys.modules["jax"].config
+    for variable, text in environment.items():
+        option = variable.lower()
+        if not variable.startswith(OF_JAX_CACHE) or not hasattr(config, option):
+            continue
+        default = getattr(config, option)
+        if isinstance(default, bool):
+            config.update(option, text.lower() in ("y", "yes", "t", "true", "on", "1"))
+        else:
+            config.update(option, text if default is None else type(default)(text))
 
 
 def _stream(descriptor: int, model: TextIO) -> TextIO:

@@ -4,7 +4,8 @@ Importing JAX takes longer than most programs of tests, and importing the comman
 server has imported them; each child has its own environment, directory and files. There are two servers of each kind,
 with different hash seeds, which are used in turn, so that the second process of a test is another interpreter.
 
-If a test sets a variable that the interpreter, JAX or XLA reads at its start, a new interpreter is started.
+If a test sets a variable that the interpreter, JAX or XLA reads at its start, a new interpreter is started. The
+options of JAX's cache are the exception: the child gives them to JAX as JAX takes them from the environment.
 """
 
 import atexit
@@ -25,13 +26,14 @@ from pathlib import Path
 from typing import Final
 
 from jcache.cli.app import COMMANDS
+from tests.helpers.fork_server import OF_JAX_CACHE
 
 SERVER: Final = Path(__file__).with_name("fork_server.py")
 LIMIT_S: Final = 600.0  # to end a hang
 AT_START: Final = ("PYTHON", "LC_", "LANG", "LD_", "DYLD_", "MALLOC_", "GLIBC_", "OMP_", "OPENBLAS_", "MKL_")
 TYPER_AT_START: Final = ("TYPER_", "TERMINAL_WIDTH", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "_TYPER")
 JAX_AT_START: Final = ("JAX_", "XLA_", "TF_", "LIBTPU_", "CUDA_")
-LATER: Final = frozenset({"PYTHONPATH", "XLA_FLAGS"})  # the server's child does what is to be done of these
+LATER: Final = ("PYTHONPATH", "XLA_FLAGS", *OF_JAX_CACHE)  # the server's child does what is to be done of these
 NOT_FROM_OUTSIDE: Final = ("JAX_", "XLA_", "JCACHE_", "PYTHON")
 
 # JAX uses the CPU. Python writes no bytecode: it tells a module's source by size and whole seconds, and would run the
@@ -62,7 +64,7 @@ class Server:
     def takes(self, environment: Mapping[str, str]) -> bool:
         """Return whether a child would be like a new interpreter under this environment."""
         names = {name for name in {*self._environment, *environment} if name.startswith(self._at_start)}
-        return all(self._environment.get(name) == environment.get(name) for name in names - LATER)
+        return all(self._environment.get(name) == environment.get(name) for name in names if not name.startswith(LATER))
 
     def run(
         self, command: Sequence[str], *, environment: Mapping[str, str], cwd: Path | None, stdin: str

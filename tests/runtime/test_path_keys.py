@@ -53,12 +53,13 @@ class Said(NamedTuple):
 
 def by_jax(count: int, cwd: Path, own: str = "", **env: object) -> Said:
     """Run the program under JAX without jcache, with a directory from the environment or one of its own."""
-    return Said(*run(PROGRAM, count, own, "plain", cwd=cwd, env={**SETTINGS, **env}, new_interpreter=True).value)
+    return Said(*run(PROGRAM, count, own, "plain", cwd=cwd, env={**SETTINGS, **env}).value)
 
 
 def by_enable(count: int, cwd: Path, own: str = "", *more: str, **env: object) -> Said:
-    """The same with `jcache.enable()`."""
-    said = run(PROGRAM, count, own, "enable", *more, cwd=cwd, env={**SETTINGS, **env}, new_interpreter=True)
+    """The same with `jcache.enable()`; with "first", before JAX is imported."""
+    variables = {**SETTINGS, **env}
+    said = run(PROGRAM, count, own, "enable", *more, cwd=cwd, env=variables, new_interpreter="first" in more)
     hits, misses, notes = said.value  # some versions of JAX get further notes, which this test is not about
     return Said(hits, misses, [note for note in notes if "without jcache" in note])
 
@@ -95,8 +96,8 @@ def test_what_jax_has_filled_stays_warm(jcache: Jcache, tmp_path: Path, spelled:
     for warm in (
         by_run(jcache, 4, tmp_path, JAX_COMPILATION_CACHE_DIR=spelled),
         by_run(jcache, 4, tmp_path, "", "--root", "cache"),
-        by_enable(4, tmp_path, JAX_COMPILATION_CACHE_DIR=spelled),
-        by_enable(4, tmp_path, JCACHE_DIR="cache"),
+        by_enable(4, tmp_path, "", "first", JAX_COMPILATION_CACHE_DIR=spelled),
+        by_enable(4, tmp_path, "", "first", JCACHE_DIR="cache"),
     ):
         assert warm[:2] == (4, 0)
         (note,) = warm.notes
@@ -179,7 +180,7 @@ def test_read_only_roots_of_jax(tmp_path: Path) -> None:
     by_jax(3, tmp_path, JAX_COMPILATION_CACHE_DIR=f"{tmp_path}/theirs")
     program = PROGRAM.replace("jcache.enable()", f"jcache.enable(read_only=[{str(tmp_path / 'theirs')!r}])")
     more = {**SETTINGS, "JCACHE_DIR": tmp_path / "ours"}
-    hits, misses, _ = run(program, 4, "", "enable", cwd=tmp_path, env=more, new_interpreter=True).value
+    hits, misses, _ = run(program, 4, "", "enable", cwd=tmp_path, env=more).value
     assert (hits, misses) == (3, 1)
 
 
@@ -194,7 +195,7 @@ def test_copies_from_read_only_roots_are_hit(tmp_path: Path, caches: str) -> Non
     program = PROGRAM.replace("jcache.enable()", reading)
     more = {**SETTINGS, "JCACHE_DIR": tmp_path / "ours", **chosen}
     for _ in range(2):
-        assert run(program, 3, "", "enable", cwd=tmp_path, env=more, new_interpreter=True).value[:2] == [3, 0]
+        assert run(program, 3, "", "enable", cwd=tmp_path, env=more).value[:2] == [3, 0]
         assert len(entry_files(tmp_path / "ours" / "executables")) == 3
     assert by_enable(3, tmp_path, JCACHE_DIR=tmp_path / "ours", **chosen)[:2] == (3, 0)
     shutil.move(tmp_path / "ours", tmp_path / "moved")
