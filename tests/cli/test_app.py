@@ -17,7 +17,7 @@ from tests.helpers.terminals import WIDTHS, Terminal, open_terminal
 STORE = Path(__file__).parent.as_uri()  # a directory without a store in it
 RUNS = {
     "info": [], "stats": [], "ls": [], "show": ["jit_train"], "du": ["--by", "device"], "explain": ["jit_train"],
-    "prune": ["--max-size", "50k"], "config": [],
+    "prune": ["--max-size", "15k"], "config": [],
     "clear": ["--yes"], "rm": ["jit_train", "--yes"], "pin": ["jit_train"], "unpin": ["jit_train"],
     "run": ["--", sys.executable, "-c", "pass"],
     "warm": ["--", sys.executable, "-c", "pass"],

@@ -32,7 +32,7 @@ def hits_and_stores(cache: Path, bounded: int | None) -> tuple[int, int]:
 @pytest.mark.parametrize("bounded", [None, 10**9], ids=["unbounded", "bounded"])
 @pytest.mark.parametrize(
     "command",
-    [["prune", "--keep-last", "7"], ["prune", "--max-size", "60k", "--order", "cost"], ["clear", "--yes"]],
+    [["prune", "--keep-last", "7"], ["prune", "--max-size", "18k", "--order", "cost"], ["clear", "--yes"]],
     ids=" ".join,
 )
 def test_jax_hits_what_was_kept_and_rewrites_what_was_removed(
@@ -62,7 +62,7 @@ def test_adopted_entries_let_a_bound_be_turned_on(jcache: Jcache, cache: Path) -
 def test_a_bounded_jax_evicts_beside_us_in_the_same_order(jcache: Jcache, bounded_cache: Path, tmp_path: Path) -> None:
     """After a prune to a bound, a JAX with the same bound evicts nothing more."""
     cache = copied(bounded_cache, tmp_path / "cache")
-    jcache("prune", "--max-size", "64k", "--root", cache)
+    jcache("prune", "--max-size", "20k", "--root", cache)
     kept = keys(cache)
     hits, _ = hits_and_stores(cache, 10**9)
     assert hits == len(kept)

@@ -57,7 +57,7 @@ def test_skipped_is_what_cannot_hit(jcache: Jcache, moved: Path, tmp_path: Path)
     change these.
     """
     total = jcache("import", moved, "--root", tmp_path / "new", "--dry-run", "--json").json["forecast"]["cannot"]
-    assert total > 10
+    assert total >= 8
     skipped = jcache("import", moved, "--root", tmp_path / "new", "--skip-incompatible", "--json").json
     assert skipped["entries"]["incompatible"] == total and skipped["forecast"]["executables"] == 0
     assert any(note.startswith("Left out: ") and "keyed for" in note for note in skipped["notes"])

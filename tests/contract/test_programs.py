@@ -29,7 +29,7 @@ def test_jax_hits_all_that_the_store_has_copied(
 ) -> None:
     """Got from one directory and put into another, every entry is hit, and JAX warns of nothing and stores nothing."""
     entries = contents(written_by_jax)
-    assert len(entries) > 10
+    assert len(entries) >= 8
     with closing(Jcache(written_by_jax)) as source, closing(Jcache(tmp_path, ours)) as target:
         for a_key in entries:
             data = source.get(a_key)

@@ -17,7 +17,7 @@ from jcache.formats.executable import pack_executable
 from tests.helpers.interpreters import AS_IN_ALL_TESTS, LIMIT_S, with_command_line, with_jax
 
 HERE = Path(__file__).parent
-PROGRAM = HERE.parent / "programs" / "train.py"
+PROGRAM = HERE.parent / "programs" / "small.py"
 H200 = HERE.parent / "data" / "h200"
 LEGACY = pack_executable(b"\x0aan executable of old", 1, Codec.ZLIB)
 KEEP = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT")

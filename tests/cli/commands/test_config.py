@@ -157,19 +157,19 @@ def test_info_all_looks_at_configured_places(jcache: Jcache, cache: Path, tmp_pa
 def test_programs_obey(jcache: Jcache, tmp_path: Path) -> None:
     """`jcache.enable()`, `run` and `env` bound a cache as it is configured; what a program asks for wins."""
     root = tmp_path / "root"
-    assert jcache("config", "set", "max_size", "60000", "--root", root).code == 0
+    assert jcache("config", "set", "max_size", "16000", "--root", root).code == 0
     told = "import jcache, json; e = jcache.enable({}); print(json.dumps([e.max_bytes, e.warnings]))"
-    assert run(told.format(""), env={"JCACHE_DIR": str(root)}).value == [60000, []]
+    assert run(told.format(""), env={"JCACHE_DIR": str(root)}).value == [16000, []]
     assert run(told.format("max_size=5"), env={"JCACHE_DIR": str(root)}).value == [5, []]
     plain = "import jax; print(jax.config.jax_compilation_cache_max_size)"
-    for words, bound in ((["-c", plain], "60000"), (["-c", told.format("")], "[60000, []]")):
+    for words, bound in ((["-c", plain], "16000"), (["-c", told.format("")], "[16000, []]")):
         assert jcache("run", "--root", root, "--", sys.executable, *words).out.strip() == bound
     asked = jcache("run", "--root", root, "--", sys.executable, "-c", told.format("max_size='1GiB'"))
     assert asked.out.strip() == f"[{1 << 30}, []]"
-    assert "export JAX_COMPILATION_CACHE_MAX_SIZE=60000" in jcache("env", "--root", root).out
+    assert "export JAX_COMPILATION_CACHE_MAX_SIZE=16000" in jcache("env", "--root", root).out
     for _ in range(2):
         assert jcache("run", "--root", root, "--", sys.executable, PROGRAM).code == 0
-        assert sum(entry_files(root / "executables").values()) <= 60000
+        assert sum(entry_files(root / "executables").values()) <= 16000
     assert jcache("verify", "--root", root).code == 0
 
 

@@ -50,11 +50,11 @@ def test_nothing_but_entries_and_sidecars_is_removed(jcache: Jcache, cache: Path
 
 
 POLICIES = [
-    ["--max-size", "50k"],
+    ["--max-size", "15k"],
     ["--max-entries", "5"],
     ["--keep-last", "3"],
     ["--older-than", "6d"],
-    ["--max-size", "60KB", "--order", "cost"],
+    ["--max-size", "18KB", "--order", "cost"],
     ["--max-size", "0", "--keep-last", "4"],
     ["--legacy"],
 ]
