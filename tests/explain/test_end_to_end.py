@@ -1,5 +1,6 @@
 """`jcache explain` on real runs of JAX: after each change, alone, it names that change and nothing else."""
 
+import shutil
 import sys
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from jcache.vocabulary import Item
-from tests.helpers.command_line import Jcache, keys, run_jax
+from tests.helpers.command_line import Jcache, call, keys, run_jax
 
 JAX = tuple(int(part) for part in version("jax").split(".")[:2])
 EXPLAINED = Path(__file__).parent.parent / "programs" / "explained.py"
@@ -65,6 +66,21 @@ def run(jcache: Jcache, root: Path, *arguments: str, environment: Mapping[str, s
     assert done.code == 0, done.err
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root after the first run of the program; not to be changed."""
+    root = tmp_path_factory.mktemp("filled") / "root"
+    done = call([sys.executable, "-m", "jcache", "run", "--root", str(root), "--", sys.executable, str(EXPLAINED)])
+    assert done.code == 0, done.err
+    return root
+
+
+@pytest.fixture
+def root(filled: Path, tmp_path: Path) -> Path:
+    """A copy of it to change."""
+    return Path(shutil.copytree(filled, tmp_path / "root"))
+
+
 def explained(jcache: Jcache, root: Path, *arguments: str) -> dict[str, Any]:
     done = jcache("explain", *arguments, "--root", root, "--json")
     assert done.code == 0, done.err
@@ -78,13 +94,12 @@ def explained(jcache: Jcache, root: Path, *arguments: str) -> dict[str, Any]:
 @pytest.mark.contract
 @pytest.mark.skipif(JAX < (0, 6), reason="the contract of keys (tests/contract/test_key_parts.py) covers this jax")
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_alone_is_named_and_nothing_else(jcache: Jcache, tmp_path: Path, change: str) -> None:
+def test_a_change_alone_is_named_and_nothing_else(jcache: Jcache, root: Path, change: str) -> None:
     """After a change to a real program, alone, the change is the one cause, with the right count."""
     expected = CHANGES[change]
-    run(jcache, tmp_path / "root")
     arguments = [expected.argument] if expected.argument else []
-    run(jcache, tmp_path / "root", *arguments, environment=expected.environment)
-    found = explained(jcache, tmp_path / "root")
+    run(jcache, root, *arguments, environment=expected.environment)
+    found = explained(jcache, root)
     assert [cause["item"] for cause in found["causes"]] == [expected.item], found["causes"]
     (cause,) = found["causes"]
     assert cause["misses"] == expected.misses
@@ -94,13 +109,12 @@ def test_a_change_alone_is_named_and_nothing_else(jcache: Jcache, tmp_path: Path
 
 
 @pytest.mark.jax
-def test_a_second_run_has_nothing_to_explain(jcache: Jcache, tmp_path: Path) -> None:
+def test_a_second_run_has_nothing_to_explain(jcache: Jcache, root: Path) -> None:
     """The first run compiles everything for the first time; the second one hits everything."""
-    run(jcache, tmp_path / "root")
-    (cause,) = explained(jcache, tmp_path / "root")["causes"]
+    (cause,) = explained(jcache, root)["causes"]
     assert (cause["item"], cause["misses"]) == (Item.FIRST_TIME, PROGRAMS)
-    run(jcache, tmp_path / "root")
-    found = explained(jcache, tmp_path / "root")
+    run(jcache, root)
+    found = explained(jcache, root)
     assert (found["hits"], found["misses"], found["causes"]) == (PROGRAMS, 0, [])
 
 
@@ -120,10 +134,8 @@ def test_the_order_of_a_set_is_named_by_the_hash_seed_and_then_as_churn(jcache: 
 
 
 @pytest.mark.jax
-def test_entries_that_were_removed_are_told_with_who_removed_them(jcache: Jcache, tmp_path: Path) -> None:
+def test_entries_that_were_removed_are_told_with_who_removed_them(jcache: Jcache, root: Path) -> None:
     """A miss of an entry that `jcache rm` removed is evicted; one that `rm` removed without jcache is as well."""
-    root = tmp_path / "root"
-    run(jcache, root)
     assert jcache("rm", "jit_step", "--yes", "--root", root).code == 0
     next((root / "executables").glob("jit_loss-*-cache")).unlink()
     run(jcache, root)
@@ -134,10 +146,8 @@ def test_entries_that_were_removed_are_told_with_who_removed_them(jcache: Jcache
 
 
 @pytest.mark.jax
-def test_a_damaged_entry_is_told(jcache: Jcache, tmp_path: Path) -> None:
+def test_a_damaged_entry_is_told(jcache: Jcache, root: Path) -> None:
     """A miss of an entry that was damaged, found by the run itself or by `verify --repair`, says so."""
-    root = tmp_path / "root"
-    run(jcache, root)
     damage(next((root / "executables").glob("jit_step-*-cache")))
     run(jcache, root)
     (cause,) = explained(jcache, root)["causes"]
@@ -172,10 +182,8 @@ def test_what_could_not_be_stored_is_told(jcache: Jcache, tmp_path: Path) -> Non
 
 
 @pytest.mark.jax
-def test_a_function_or_a_key_alone_is_explained(jcache: Jcache, tmp_path: Path) -> None:
+def test_a_function_or_a_key_alone_is_explained(jcache: Jcache, root: Path) -> None:
     """A function, a key, a beginning of a key and a run are found; two keys, and two runs, are compared."""
-    root = tmp_path / "root"
-    run(jcache, root)
     (before,) = [key for key in keys(root / "executables") if key.startswith("jit_step-")]
     run(jcache, root, "shape")
     (after,) = {key for key in keys(root / "executables") if key.startswith("jit_step-")} - {before}
