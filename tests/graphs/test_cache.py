@@ -1,6 +1,5 @@
 """Graphs in a program: what is served, what is built, what is never stored, and that nothing fails the program."""
 
-import asyncio
 import functools
 import os
 import pickle
@@ -9,67 +8,28 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
 import jcache
-from jcache import GraphCache, GraphKeyError, NotStorable, clock, graph
+from jcache import GraphCache, clock
 from jcache.errors import InvalidValue
 from jcache.findings import Damage
-from jcache.formats.envelope import Codec, seal
 from jcache.graphs import graph_lookup
 from jcache.layout import Kind, Root
 from jcache.runtime import sealed_store
 from jcache.store.economics import Economics
 from jcache.store.ledger import Ledger
 from jcache.store.quarantine import Quarantine
-from jcache.store.roots import InUse, create_root, in_use, put_in_use
 from tests.helpers.clocks import waits_for_locks
-from tests.helpers.entries import HOLD_LOCK, mounted_read_only, process, recency_of, tree
+from tests.helpers.entries import HOLD_LOCK, process, recency_of
+from tests.helpers.graph_functions import half, ramp, same
 from tests.helpers.graph_programs import forked, graph_file, graphs_of
 from tests.helpers.waiting import LIMIT_S, until
-
-FACTOR = 3
-
-
-def half(n: int) -> float:
-    return n / 2
-
-
-def ramp(n: int, theta: float = 1.0) -> dict[str, Any]:
-    """A graph: arrays and plain values."""
-    return {"values": np.arange(n) * theta * FACTOR, "half": half(n), "names": ("a", None)}
-
-
-def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return (
-        one.keys() == other.keys() and np.array_equal(one["values"], other["values"]) and one["half"] == other["half"]
-    )
-
-
-@pytest.fixture
-def cache(native: Root) -> Iterator[GraphCache]:
-    cache = GraphCache(native.path)
-    yield cache
-    cache.flush()
-
-
-@pytest.fixture(autouse=True)
-def nothing_in_use(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No root is enabled or named by the environment, and everything is said anew."""
-    from jcache.runtime import warn
-
-    for name in ("JCACHE_DIR", "JAX_COMPILATION_CACHE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    warn.warn_once.forget()
-    before = in_use()
-    yield
-    put_in_use(before)
-
 
 # -- serving
 
@@ -95,56 +55,8 @@ def test_each_hit_is_a_graph_of_its_own(cache: GraphCache) -> None:
     assert same(cache.get_or_build(ramp, 5), ramp(5))
 
 
-def test_the_decorator(native: Root) -> None:
-    """A decorated function is called as before, and says what it is, has a cache, explains, and builds without it."""
-    decorated = graph(root=native.path)(ramp)
-    assert same(decorated(4), ramp(4)) and same(decorated(4, theta=1.0), ramp(4))
-    assert decorated.cache.stats().hits == 1
-    assert decorated.__name__ == "ramp" and decorated.__doc__ == ramp.__doc__
-    assert decorated.build is ramp and same(decorated.build(4), ramp(4)) and decorated.cache.stats().hits == 1
-    assert decorated.explain(4).hit and not decorated.explain(5).hit
-
-
-class Model:
-    """Has methods that build graphs; its state is part of their keys."""
-
-    def __init__(self, scale: int) -> None:
-        self.scale = scale
-
-    def plain(self, n: int) -> list[int]:
-        return [self.scale * i for i in range(n)]
-
-    @graph
-    def decorated(self, n: int) -> list[int]:
-        return [self.scale * i for i in range(n)]
-
-    @classmethod
-    @graph
-    def of_class(cls, n: int) -> str:
-        return f"{cls.__name__}{n}"
-
-    @staticmethod
-    @graph
-    def static(n: int) -> int:
-        return n + 1
-
-
-def test_methods(cache: GraphCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bound methods and decorated ones count the instance's state among the arguments."""
-    monkeypatch.setenv("JCACHE_DIR", str(cache.root))
-    for scale in (2, 3):
-        model = Model(scale)
-        for _ in range(2):
-            assert cache.get_or_build(model.plain, 3) == model.decorated(3) == [0, scale, 2 * scale]
-    assert Model.of_class(1) == Model(1).of_class(1) == "Model1" and Model.static(1) == 2  # type: ignore[arg-type, call-arg]
-    assert (cache.stats().hits, Model.decorated.cache.stats().hits) == (2, 2)
-    assert Model.decorated.explain(Model(2), 3).hit and not Model.decorated.explain(Model(4), 3).hit
-
-
-def test_only_functions_are_decorated() -> None:
-    """What a class method is before it is bound is none."""
-    with pytest.raises(InvalidValue, match="below @classmethod"):
-        graph(3)  # type: ignore[call-overload]
+def test_arguments_that_cannot_be_read() -> None:
+    """What is no codec, and what is no size, is refused when the cache is made."""
     with pytest.raises(InvalidValue, match="no codec"):
         GraphCache(codec="zip")  # type: ignore[arg-type]
     with pytest.raises(InvalidValue, match="not a size"):
@@ -190,82 +102,6 @@ def test_recursion(cache: GraphCache, tmp_path: Path) -> None:
 
 
 # -- where
-
-
-def test_the_root_that_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a root it is the one in use, else the environment's, each time as it is then; a plain one stays plain."""
-    cache = GraphCache()
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "jax"))
-    assert cache.root == tmp_path / "jax" and not (tmp_path / "jax" / "CACHEDIR.TAG").exists()
-    monkeypatch.setenv("JCACHE_DIR", str(tmp_path / "ours"))
-    assert cache.root == tmp_path / "ours" and (tmp_path / "ours" / "CACHEDIR.TAG").exists()
-    enabled = create_root(tmp_path / "enabled")
-    put_in_use(InUse(enabled))
-    cache.get_or_build(ramp, 3)
-    assert cache.root == enabled.path and len(graphs_of(enabled)) == 1
-    put_in_use(None)
-    assert cache.root == tmp_path / "ours"
-
-
-def test_a_relative_root_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that changes its directory, while it builds or later, goes on with the same root."""
-    monkeypatch.chdir(tmp_path)
-    cache = GraphCache("cache")
-    (tmp_path / "elsewhere").mkdir()
-    cache.get_or_build(go, "elsewhere")
-    cache.get_or_build(half, 4)
-    assert cache.get_or_build(half, 4) == 2.0 and cache.stats().hits == 1
-    assert len(graphs_of(Root(tmp_path / "cache", plain=False))) == 2
-    assert os.listdir(tmp_path / "elsewhere") == []
-
-
-def go(where: str) -> str:
-    os.chdir(where)
-    return where
-
-
-def test_read_only_roots_are_read_through(native: Root, tmp_path: Path) -> None:
-    """What the first root lacks is looked for in the others, in their order, and nothing is written there."""
-    shared = create_root(tmp_path / "shared")
-    team = GraphCache(shared.path)
-    team.get_or_build(ramp, 3)
-    team.flush()
-    before = tree(shared.path)
-    cache = GraphCache(native.path, read_only=[tmp_path / "absent", shared.path])
-    with pytest.warns(UserWarning, match="There is no cache at"):
-        assert same(cache.get_or_build(ramp, 3), ramp(3))
-    assert cache.stats().hits == 1 and graphs_of(native) == []
-    cache.get_or_build(ramp, 4)
-    assert len(graphs_of(native)) == 1 and tree(shared.path) == before
-
-
-def test_a_root_that_cannot_be_written_still_hits(native: Root, cache: GraphCache) -> None:
-    """A read-only root serves; what it lacks is built, and one warning says so."""
-    cache.get_or_build(ramp, 3)
-    cache.flush()
-    with mounted_read_only(native.path):
-        fresh = GraphCache(native.path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert same(fresh.get_or_build(ramp, 3), ramp(3))
-        with pytest.warns(UserWarning, match="read-only") as said:
-            assert same(fresh.get_or_build(ramp, 4), ramp(4)) and same(fresh.get_or_build(ramp, 5), ramp(5))
-        assert len(said) == 1 and said[0].filename == __file__
-    stats = fresh.stats()
-    assert (stats.hits, stats.builds, stats.stored) == (1, 2, 0)
-    assert dict(stats.not_stored) == {"the cache cannot be written": 2}
-
-
-def test_there_is_no_root(tmp_path: Path) -> None:
-    """Where no root can be, functions are called as ever, and one warning says why."""
-    (tmp_path / "file").write_text("something else")
-    cache = GraphCache(tmp_path / "file")
-    with pytest.warns(UserWarning, match="none is stored") as said:
-        assert same(cache.get_or_build(ramp, 3), ramp(3)) and cache.load(ramp, 3) is None
-    assert len(said) == 1
-    assert cache.save(1, ramp, 3) is None and cache.clear() is None and cache.root is None
-    assert "no root" in cache.explain(ramp, 3).reason
-    assert cache.stats().builds == 1
 
 
 def test_a_root_that_is_removed_is_made_again(native: Root, cache: GraphCache) -> None:
@@ -363,54 +199,6 @@ def test_recency_is_written_once(native: Root, cache: GraphCache) -> None:
 # -- what may not be served
 
 
-@pytest.mark.parametrize("position", [0, 15, 100, 400, -1])
-def test_a_changed_bit(native: Root, cache: GraphCache, position: int) -> None:
-    """A damaged graph is not served: it goes to quarantine, and is built and stored anew in the same call."""
-    cache.get_or_build(ramp, 3)
-    path = graph_file(native)
-    data = bytearray(path.read_bytes())
-    data[position] ^= 1
-    path.write_bytes(data)
-    with pytest.warns(UserWarning, match="in quarantine now"):
-        assert same(cache.get_or_build(ramp, 3), ramp(3))
-    (record,) = Quarantine(native).records()
-    assert record.damage is Damage.SEAL and record.kind is Kind.GRAPHS
-    assert same(cache.get_or_build(ramp, 3), ramp(3)) and cache.stats().hits == 1
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("what", ["empty", "directory", "link", "another graph", "another version"])
-def test_something_else_has_its_name(native: Root, cache: GraphCache, tmp_path: Path, what: str) -> None:
-    """What is no graph of the key is set aside, not followed and not served."""
-    cache.get_or_build(ramp, 3)
-    path = graph_file(native)
-    other = seal(b"", kind="graphs", name="x", key=f"x-{'0' * 64}", build_seconds=1.0, created_ns=1, codec=Codec.NONE)
-    content = {"empty": b"", "another graph": other, "another version": b"\x89jcache\n\0\0\0\2" + other[12:]}
-    data = path.read_bytes()
-    path.unlink()
-    if what == "directory":
-        path.mkdir()
-    elif what == "link":
-        (tmp_path / "real").write_bytes(data)
-        path.symlink_to(tmp_path / "real")
-    else:
-        path.write_bytes(content[what])
-    with pytest.warns(UserWarning, match="was damaged"):
-        assert same(cache.get_or_build(ramp, 3), ramp(3))
-    assert same(cache.get_or_build(ramp, 3), ramp(3)) and cache.stats().hits == 1
-
-
-def test_a_damaged_graph_of_a_read_only_root(native: Root, tmp_path: Path) -> None:
-    """It is passed over and left, with one warning."""
-    shared = create_root(tmp_path / "shared")
-    GraphCache(shared.path).get_or_build(ramp, 3)
-    path = graph_file(shared)
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.warns(UserWarning, match="is not used"):
-        assert same(GraphCache(native.path, read_only=shared.path).get_or_build(ramp, 3), ramp(3))
-    assert path.exists() and len(graphs_of(native)) == 1
-
-
 def test_mapped_graphs_outlive_their_entries(native: Root, cache: GraphCache) -> None:
     """A graph in use stays whole when its entry is pruned, cleared or damaged: it is another file by then."""
     expected = big(200_000)
@@ -439,103 +227,6 @@ def mutates(values: list[int]) -> int:
     return len(values)
 
 
-class State:
-    """What a function may change."""
-
-    table: ClassVar[dict[str, int]] = {}
-
-
-def remembers(n: int) -> int:
-    State.table[str(n)] = n
-    return n
-
-
-def test_a_function_that_changes_its_inputs(cache: GraphCache, native: Root) -> None:
-    """Its value is returned and not stored, since it would be found under inputs of another time; it is said once."""
-    with pytest.warns(UserWarning, match=r"`mutates` is not stored.*changes its key") as said:
-        assert [cache.get_or_build(mutates, [1, 2]) for _ in range(3)] == [3, 3, 3]
-    assert len(said) == 1
-    assert graphs_of(native) == [] and cache.stats().hits == 0
-    assert dict(cache.stats().not_stored) == {"what it is built from changed meanwhile": 3}
-
-
-def test_a_function_that_fills_a_memo(cache: GraphCache, native: Root) -> None:
-    """Its value is stored: a container that only grew is no input that changed."""
-    assert cache.get_or_build(remembers, 1) == 1
-    assert len(graphs_of(native)) == 1
-
-
-async def coroutine(n: int) -> int:
-    return n
-
-
-def generator(n: int) -> Generator[int]:
-    yield from range(n)
-
-
-def a_lock(n: int) -> list[Any]:
-    return [n, {"lock": threading.Lock()}]
-
-
-@pytest.mark.parametrize(
-    ("function", "use", "part"),
-    [
-        (coroutine, asyncio.run, "coroutine"),
-        (generator, list, "generator"),
-        (a_lock, len, r"\[1\]\['lock'\]"),
-    ],
-)
-def test_a_value_that_cannot_be_stored(
-    cache: GraphCache, native: Root, function: Callable[..., Any], use: Callable[[Any], Any], part: str
-) -> None:
-    """It is returned as it is, can be used, and one warning names the part."""
-    with pytest.warns(UserWarning, match=f"cannot be stored.*{part}") as said:
-        assert [use(cache.get_or_build(function, 2)) for _ in range(2)] == [use(function(2))] * 2
-    assert len(said) == 1 and said[0].filename == __file__
-    assert graphs_of(native) == [] and dict(cache.stats().not_stored) == {"the value cannot be stored": 2}
-    with pytest.raises(NotStorable):
-        cache.save(threading.Lock(), half, 2)
-
-
-CONNECTION: Iterator[int] = iter(())  # which reading uses up
-
-
-def connected(n: int) -> int:
-    return n + len(list(CONNECTION))
-
-
-def test_a_function_without_a_key(cache: GraphCache, native: Root) -> None:
-    """It is called without the cache, and one warning says why and what to do; save raises, explain tells."""
-    with pytest.warns(
-        UserWarning, match=r"(?s)`connected` is built without the cache: .*CONNECTION.*__cache_key__"
-    ) as said:
-        assert [cache.get_or_build(connected, i) for i in range(3)] == [0, 1, 2]
-    assert cache.load(connected, 1) is None
-    assert len(said) == 1 and said[0].filename == __file__
-    with pytest.raises(GraphKeyError, match="CONNECTION"):
-        cache.save(1, connected, 1)
-    explanation = cache.explain(connected, 1)
-    assert explanation.key is None and "CONNECTION" in explanation.reason and "CONNECTION" in str(explanation)
-    assert graphs_of(native) == [] and cache.stats().builds == 3
-
-
-class Odd:
-    """An argument whose own code fails."""
-
-    def __cache_key__(self) -> str:
-        raise RuntimeError("not today")
-
-
-def takes(odd: object) -> int:
-    return 1
-
-
-def test_code_of_the_user_that_fails(cache: GraphCache) -> None:
-    """A key that cannot be made, for whatever reason, is one that is not there."""
-    with pytest.warns(UserWarning, match="not today"):
-        assert cache.get_or_build(takes, Odd()) == 1
-
-
 def fails(n: int) -> int:
     raise ZeroDivisionError(n)
 
@@ -558,7 +249,7 @@ def test_warnings_that_are_errors(native: Root, capsys: pytest.CaptureFixture[st
     assert "is not stored" in capsys.readouterr().err
 
 
-# -- save, load, explain, clear
+# -- save, load, clear
 
 
 def test_saving_and_loading(cache: GraphCache, native: Root) -> None:
@@ -570,40 +261,6 @@ def test_saving_and_loading(cache: GraphCache, native: Root) -> None:
     assert cache.save(0.75, half, 3) == key and cache.get_or_build(half, 3) == 0.75
     assert [record.damage for record in Quarantine(native).records()] == [Damage.REPLACED]
     assert cache.stats().slower == () and cache.stats().builds == 0
-
-
-def test_explaining(cache: GraphCache, native: Root) -> None:
-    """It says whether a call is a hit, and else what differs from the nearest graph; it builds and writes nothing."""
-    assert cache.explain(ramp, 3).reason.startswith("nothing of this name")
-    cache.get_or_build(ramp, 3)
-    cache.get_or_build(ramp, 4, theta=2.0)
-    cache.flush()
-    before = tree(native.path)
-    assert cache.explain(ramp, 3).hit and "hit" in str(cache.explain(ramp, 3))
-    missed = cache.explain(ramp, 4, theta=3.0)
-    assert not missed.hit and missed.nearest is not None and missed.nearest in graphs_of(native)
-    assert len(missed.changes) == 1 and "2.0 → 3.0" in missed.changes[0] and "theta" in str(missed)
-    assert pickle.loads(pickle.dumps(missed)) == missed
-    assert tree(native.path) == before
-
-
-def test_explaining_a_changed_helper_and_global(cache: GraphCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a function reaches is named."""
-    cache.get_or_build(ramp, 3)
-    module = sys.modules[__name__]
-    monkeypatch.setattr(module, "FACTOR", 4)
-    (change,) = cache.explain(ramp, 3).changes
-    assert "FACTOR" in change and "3 → 4" in change
-    monkeypatch.setattr(module, "FACTOR", 3)
-    monkeypatch.setattr(module, "half", third)
-    assert any("half" in change or "third" in change for change in cache.explain(ramp, 3).changes)
-    assert cache.get_or_build(ramp, 3)["half"] == 1.0
-    monkeypatch.undo()
-    assert cache.get_or_build(ramp, 3)["half"] == 1.5 and cache.stats().hits == 1
-
-
-def third(n: int) -> float:
-    return n / 3
 
 
 def test_clearing(cache: GraphCache, native: Root) -> None:

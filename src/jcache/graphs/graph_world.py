@@ -99,6 +99,7 @@ class GraphWorld:
         """Note that two builds in this world had different results."""
         if self._world.unknown is None:
             self._comparisons.refuse(self._key, self._world, reason)
+            self.look_again()
 
 
 class GraphWorlds:
