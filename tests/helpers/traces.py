@@ -10,10 +10,10 @@ from jcache.runtime.sealed_store import store_of
 from jcache.runtime.worlds.judgement import Check, Judgement
 from jcache.runtime.worlds.world import World
 from jcache.traces.format import Trace
-from jcache.traces.keys import Asked
-from jcache.traces.miss import Traced
-from jcache.traces.stored_trace import Kept
-from jcache.traces.trace_store import Shelf
+from jcache.traces.keys import TraceRequest
+from jcache.traces.miss import Miss
+from jcache.traces.stored_trace import StoredTrace
+from jcache.traces.trace_store import TraceStore
 
 TRACE: Final = Trace(kept=(0, 2), results=(Result((3,), "float32", is_weak=False),), structure=["*"], targets=())
 HERE: Final = World({"source train.py": "1"})
@@ -24,33 +24,33 @@ def step(x: float) -> float:
     return x * 2
 
 
-def asked(*, key: str | None = None) -> Asked:
+def request(*, key: str | None = None) -> TraceRequest:
     """Return what a call of `step` asks for."""
     taken = fingerprint(step, for_trace=True)
-    return Asked(taken, key or taken.key, dict(taken.parts), [], [], list)
+    return TraceRequest(taken, key or taken.key, dict(taken.parts), [], [], list)
 
 
-def shelf_of(root: Root, *shared: Root) -> Shelf:
-    return Shelf(store_of(root, Kind.TRACES, max_bytes=None, lock_timeout=60), shared)
+def traces_of(root: Root, *shared: Root) -> TraceStore:
+    return TraceStore(store_of(root, Kind.TRACES, max_bytes=None, lock_timeout=60), shared)
 
 
-def judged(shelf: Shelf, world: World = HERE, check: Check = Check.FIRST) -> Judgement:
+def judged(traces: TraceStore, world: World = HERE, check: Check = Check.FIRST) -> Judgement:
     """Return what is known of the call in a world."""
-    return shelf.judge(asked(), world, check)
+    return traces.judge(request(), world, check)
 
 
-def kept(shelf: Shelf, world: World = HERE) -> Kept:
+def stored(traces: TraceStore, world: World = HERE) -> StoredTrace:
     """Return the trace that is there for the call."""
-    found = shelf.look(asked(), judged(shelf, world))
-    assert isinstance(found, Kept), found
+    found = traces.find(request(), judged(traces, world))
+    assert isinstance(found, StoredTrace), found
     return found
 
 
-def traced(shelf: Shelf, world: World = HERE, trace: Trace = TRACE, *, why: str | None = None) -> Traced:
+def missed(traces: TraceStore, world: World = HERE, trace: Trace = TRACE, *, why: str | None = None) -> Miss:
     """Return the call as it is once its function was traced, to be compared with the trace that is there, if one is."""
-    judgement = judged(shelf, world)
-    found = shelf.look(asked(), judgement)
-    miss = Traced(shelf.store, asked(), found if isinstance(found, Kept) else None, why, world, judgement)
+    judgement = judged(traces, world)
+    found = traces.find(request(), judgement)
+    miss = Miss(traces.store, request(), found if isinstance(found, StoredTrace) else None, why, world, judgement)
     miss.run(lambda: None)
     miss.results, miss.structure = trace.results, trace.structure
     return miss
@@ -67,8 +67,8 @@ def compiled(
     return record
 
 
-def store(shelf: Shelf, program: str = "program", world: World = HERE) -> Kept:
+def store(traces: TraceStore, program: str = "program", world: World = HERE) -> StoredTrace:
     """Store a trace for the call, with one program; return it as a later process finds it."""
-    reason = shelf.keeping.keep(traced(shelf, world), compiled(program))
+    reason = traces.keeping.keep(missed(traces, world), compiled(program))
     assert reason is None, reason
-    return kept(shelf, world)
+    return stored(traces, world)

@@ -17,10 +17,10 @@ import jax, jax.numpy as jnp
 import jcache
 from jcache.runs import observers
 from jcache.runtime.worlds.judgement import Check
-from jcache.traces.arguments import Given, gives_arguments
+from jcache.traces.arguments import Arguments, holds_arguments
 from jcache.traces.call_lookup import CallLookup
 from jcache.traces.keys import Statics
-from jcache.traces.stored_trace import Kept
+from jcache.traces.stored_trace import StoredTrace
 jcache.enable(sys.argv[1], strict=True)
 
 def step(x, n=1):
@@ -29,11 +29,11 @@ def step(x, n=1):
 def lookup(function=step, counts=True, check=Check.FIRST):
     return CallLookup(function, Statics(function, None, "n"), check, (), counts=counts)
 
-@gives_arguments
+@holds_arguments
 def look_up(look, *args, **kwargs):
     found = []
     def traced(*args, **kwargs):
-        found.append(look.look_up(Given(args, kwargs)))
+        found.append(look.look_up(Arguments(args, kwargs)))
         return 0
     jax.jit(traced, static_argnames="n")(*args, **kwargs)
     return found[0]
@@ -55,7 +55,7 @@ def test_reasons_are_remembered_by_their_names_and_are_bounded() -> None:
     assert lookup.refused == {"key": "it has effects", "rough": "it has effects"}
     lookup.refuse("other", *map(str, range(2000)))
     assert len(lookup.refused) == 1000
-    told = lookup.untold("it has effects")
+    told = lookup.explain_without_key("it has effects")
     assert (told.name, told.key, told.hit, told.reason) == ("step", None, False, "it has effects")
 
 
@@ -67,8 +67,8 @@ jitted = jcache.jit(step, static_argnames="n")
 before = look_up(lookup(), x, n=2)
 jitted(x, n=2)
 after, other = look_up(lookup(), x, n=2), look_up(lookup(), x, n=3)
-told = [before.found, isinstance(after.found, Kept), other.found]
-told += [before.asked.key == after.asked.key != other.asked.key, [a.tolist() for a in after.given.args]]
+told = [before.found, isinstance(after.found, StoredTrace), other.found]
+told += [before.request.key == after.request.key != other.request.key, [a.tolist() for a in after.given.args]]
 print(json.dumps([*told, after.given.kwargs]))
 """
     assert said(program, tmp_path / "root") == [None, True, None, True, [[1.0] * 3], {"n": 2}]
@@ -100,14 +100,14 @@ print(json.dumps([results, lines, [look.explain((x,), {}).reason for look in (od
 def test_what_earlier_processes_have_found_out_spares_the_look(tmp_path: Path) -> None:
     """A call that is slower to look up, and a trace that cannot be stored, is not looked for; `explain` says so."""
     program = """
-from jcache.traces.hints import Verdicts
+from jcache.traces.hints import Hints
 from jcache.store import roots
-verdicts = Verdicts(roots.in_use().root)
+hints = Hints(roots.in_use().root)
 key = lookup().explain((x,), {}).key
-verdicts.refuse(key, "it has effects")
+hints.refuse(key, "it has effects")
 told = [look_up(lookup(), x) is None, lookup().explain((x,), {}).reason]
-rough = look_up(lookup(), x, n=2).rough
-verdicts.slower([rough] * 3)
+rough = look_up(lookup(), x, n=2).rough_key
+hints.add_slower([rough] * 3)
 told += [look_up(lookup(), x, n=2) is None, lookup().explain((x,), {"n": 2}).reason]
 print(json.dumps(told))
 """
@@ -123,6 +123,6 @@ def test_a_function_that_is_jitted_again_is_another_one(tmp_path: Path) -> None:
     program = """
 def made(): return lambda x: x + 1
 looks = [look_up(lookup(made()), x) for _ in range(2)] + [look_up(lookup(made(), counts=False), x)]
-print(json.dumps([len({look.asked.key for look in looks}), [look.world.components["resolution"] for look in looks]]))
+print(json.dumps([len({look.request.key for look in looks}), [look.world.components["resolution"] for look in looks]]))
 """
     assert said(program, tmp_path / "root") == [1, ["1", "2", "1"]]

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Root
-from jcache.traces.miss import Traced
+from jcache.traces.miss import Miss
 from jcache.traces.stored_trace import NO_PROGRAM
 from tests.helpers.jax_programs import run
-from tests.helpers.traces import HERE, TRACE, asked, compiled, judged, shelf_of, store, traced
+from tests.helpers.traces import HERE, TRACE, compiled, judged, missed, request, store, traces_of
 
 
-def miss(root: Root, *changes: str) -> Traced:
+def miss(root: Root, *changes: str) -> Miss:
     """Return a call that is about to be traced, and whose key will have changed in this way."""
-    shelf = shelf_of(root)
-    return Traced(shelf.store, asked()._replace(changed=lambda: [*changes]), None, None, HERE, judged(shelf))
+    traces = traces_of(root)
+    return Miss(traces.store, request()._replace(changed=lambda: [*changes]), None, None, HERE, judged(traces))
 
 
 def test_what_tracing_reads_is_a_part_of_the_trace(native: Root, tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_what_tracing_reads_is_a_part_of_the_trace(native: Root, tmp_path: Path)
     path.write_text("3")
     one = miss(native)
     assert one.run(path.read_text) == "3" and one.reason is None
-    assert f"file {path}" in one.parts and one.parts.items() >= asked().parts.items()
+    assert f"file {path}" in one.parts and one.parts.items() >= request().parts.items()
 
 
 def test_tracing_that_changes_its_key_is_not_stored(native: Root) -> None:
@@ -46,27 +46,28 @@ def test_what_differs_in_each_process_is_chance(native: Root) -> None:
 
 def test_a_call_is_compared_where_a_trace_could_have_served(native: Root) -> None:
     """So not where there is none, nor where there is a reason why the one that is there cannot serve."""
-    shelf = shelf_of(native)
-    assert not traced(shelf).is_compared
-    store(shelf)
-    assert traced(shelf).is_compared and not traced(shelf, why=NO_PROGRAM).is_compared
+    traces = traces_of(native)
+    assert not missed(traces).is_compared
+    store(traces)
+    assert missed(traces).is_compared and not missed(traces, why=NO_PROGRAM).is_compared
 
 
 def test_a_program_that_did_not_fit_is_not_stored_again(native: Root) -> None:
     """Where the trace has this very program, and it could not be replayed, storing it once more would not help."""
-    shelf = shelf_of(native)
-    store(shelf)
-    unfit = traced(shelf, why=NO_PROGRAM)
-    assert unfit.has_unfit(compiled()) and not unfit.has_unfit(compiled(signature="other"))
-    assert not traced(shelf).has_unfit(compiled())
-    assert "other devices" in (shelf.keeping.keep(unfit, compiled()) or "") and unfit.is_refused
+    traces = traces_of(native)
+    store(traces)
+    unfit = missed(traces, why=NO_PROGRAM)
+    assert unfit.has_unreplayable_program(compiled())
+    assert not unfit.has_unreplayable_program(compiled(signature="other"))
+    assert not missed(traces).has_unreplayable_program(compiled())
+    assert "other devices" in (traces.keeping.keep(unfit, compiled()) or "") and unfit.is_refused
 
 
 def test_a_trace_has_what_was_traced_and_what_was_compiled(native: Root) -> None:
     """Results and structure are those of the function, the rest is what the compiler says; targets are sorted."""
     record = compiled()
     record.targets, record.effects, record.callbacks = frozenset({"b", "a"}), ("ordered",), {"codes": []}
-    one = traced(shelf_of(native))
+    one = missed(traces_of(native))
     expected = TRACE._replace(targets=("a", "b"), effects=("ordered",), callbacks={"codes": []})
     assert one.trace(record) == expected and one.callbacks == {"codes": []}
 
@@ -76,15 +77,15 @@ import json, sys
 import jax, jax.numpy as jnp
 from pathlib import Path
 from jcache.store.roots import create_root
-from tests.helpers.traces import shelf_of, traced
+from tests.helpers.traces import traces_of, missed
 
 class Box:
     def __init__(self, *values): self.values = values
 jax.tree_util.register_pytree_node(Box, lambda box: (box.values, None), lambda _, parts: Box(*parts[::-1]))
 
-shelf, said = shelf_of(create_root(Path(sys.argv[1]))), []
+traces, said = traces_of(create_root(Path(sys.argv[1]))), []
 for result in ({"a": jnp.ones(3), "b": [2.0]}, "text", Box(jnp.ones(1), jnp.ones(1))):
-    miss = traced(shelf)
+    miss = missed(traces)
     miss.take(*jax.tree_util.tree_flatten(result))
     said.append([miss.reason, len(miss.results), miss.structure])
 print(json.dumps(said))

@@ -11,45 +11,45 @@ from jcache.layout import Root
 from jcache.runs import observers
 from jcache.runs.observers import Line
 from jcache.traces import pending_call
-from jcache.traces.hints import Tally, Verdicts
-from jcache.traces.pending_call import Call
-from jcache.traces.stored_trace import Kept
-from tests.helpers.traces import TRACE, asked, compiled, kept, shelf_of, store, traced
+from jcache.traces.hints import Hints, LookupCosts
+from jcache.traces.pending_call import PendingCall
+from jcache.traces.stored_trace import StoredTrace
+from tests.helpers.traces import TRACE, compiled, missed, request, store, stored, traces_of
 
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Line]]:
     """Record this process; return the lines. What is tallied of hits is no verdict of the tests' process."""
-    monkeypatch.setattr(pending_call, "tally", Tally())
+    monkeypatch.setattr(pending_call, "lookup_costs", LookupCosts())
     lines: list[Line] = []
     observers.add(lines.append)
     yield lines
     observers.remove(lines.append)
 
 
-def miss(root: Root) -> Call:
+def miss(root: Root) -> PendingCall:
     """Return a call that has been traced and compiled."""
-    shelf, record = shelf_of(root), compiled()
+    traces, record = traces_of(root), compiled()
     record.load_context = "here"
-    return Call(asked().key, shelf, 0.5, "rough", traced=traced(shelf), compilation=record)
+    return PendingCall(request().key, traces, 0.5, "rough", miss=missed(traces), compilation=record)
 
 
-def hit(root: Root, found: Kept) -> Call:
+def hit(root: Root, found: StoredTrace) -> PendingCall:
     """Return a call that a trace serves."""
-    replay = Replay(asked().key, found.executables, found.artifact, frozenset())
-    return Call(asked().key, shelf_of(root), 0.25, "rough", kept=found, replay=replay)
+    replay = Replay(request().key, found.executables, found.artifact, frozenset())
+    return PendingCall(request().key, traces_of(root), 0.25, "rough", stored=found, replay=replay)
 
 
 def test_each_thread_has_a_call_of_its_own(native: Root) -> None:
     """What one thread is about to compile is none of another's, until it has begun with something else."""
     call, others = miss(native), [miss(native)]
-    pending_call.begin(call)
-    thread = threading.Thread(target=lambda: others.append(pending_call.mine()))  # type: ignore[arg-type]
+    pending_call.set_current(call)
+    thread = threading.Thread(target=lambda: others.append(pending_call.current()))  # type: ignore[arg-type]
     thread.start()
     thread.join()
-    assert pending_call.mine() is call and others[1] is None
-    pending_call.begin(None)
-    assert pending_call.mine() is None
+    assert pending_call.current() is call and others[1] is None
+    pending_call.set_current(None)
+    assert pending_call.current() is None
 
 
 def test_what_was_traced_is_kept(native: Root, heard: list[Line]) -> None:
@@ -57,26 +57,26 @@ def test_what_was_traced_is_kept(native: Root, heard: list[Line]) -> None:
     call = miss(native)
     assert call.keep() is None
     call.say("step", None)
-    assert kept(shelf_of(native)).trace == TRACE
-    assert Verdicts(native).likely("rough") == note_of("jit_step-1", "here")
+    assert stored(traces_of(native)).trace == TRACE
+    assert Hints(native).expected("rough") == note_of("jit_step-1", "here")
     (line,) = [line for line in heard if line["e"] == "trace"]
-    assert (line["name"], line["key"], line["outcome"], line["seconds"]) == ("step", asked().key, "stored", 0.5)
+    assert (line["name"], line["key"], line["outcome"], line["seconds"]) == ("step", request().key, "stored", 0.5)
 
 
 def test_what_is_not_kept_is_told_with_its_reason(native: Root, heard: list[Line]) -> None:
     """The call is one that was not stored, and no executable is expected of it."""
     call = miss(native)
-    assert call.traced is not None
-    call.traced.reason = "it has effects"
+    assert call.miss is not None
+    call.miss.reason = "it has effects"
     assert call.keep() == "it has effects"
     call.say("step", "it has effects")
-    assert Verdicts(native).likely("rough") == ""
+    assert Hints(native).expected("rough") == ""
     assert [(line["outcome"], line["reason"]) for line in heard] == [("not_stored", "it has effects")]
 
 
 def test_a_call_that_was_served_is_a_hit(native: Root, heard: list[Line]) -> None:
     """It is told with the seconds of looking it up; where JAX compiles it once more it is not."""
-    call = hit(native, store(shelf_of(native)))
+    call = hit(native, store(traces_of(native)))
     heard.clear()
     for seconds in (0.25, None):
         call.seconds = seconds
@@ -87,7 +87,7 @@ def test_a_call_that_was_served_is_a_hit(native: Root, heard: list[Line]) -> Non
 
 def test_a_call_that_has_begun_nothing_keeps_nothing(native: Root, heard: list[Line]) -> None:
     """One that neither was traced nor is served has no trace and no line."""
-    call = Call(asked().key, shelf_of(native), 0.5, "rough")
+    call = PendingCall(request().key, traces_of(native), 0.5, "rough")
     assert call.keep() is None
     call.say("step", None)
     assert heard == [] and not call.has_called_back
@@ -106,8 +106,8 @@ def test_a_program_may_have_called_back_once_it_is_there(
     native: Root, callbacks: object, loaded: str | None, compiled_: str | None, expected: bool
 ) -> None:
     """So one with callbacks whose executable was loaded or compiled must not run a second time."""
-    call = hit(native, store(shelf_of(native)))
-    assert call.kept is not None and call.replay is not None
-    call.kept.trace = TRACE._replace(callbacks=callbacks)
+    call = hit(native, store(traces_of(native)))
+    assert call.stored is not None and call.replay is not None
+    call.stored.trace = TRACE._replace(callbacks=callbacks)
     call.replay.loaded, call.replay.compiled = loaded, compiled_
     assert call.has_called_back == expected

@@ -10,7 +10,7 @@ from jcache.layout import Root
 from jcache.store.store import Store
 from jcache.traces.format import program_key
 from jcache.traces.recompile import Recompiled, Recompiling, recompile
-from tests.helpers.traces import asked, compiled, kept, shelf_of, store, traced
+from tests.helpers.traces import compiled, missed, request, store, stored, traces_of
 
 ANSWERS = """#!{python}
 import json, os, sys
@@ -33,7 +33,7 @@ class Compiler:
         self.path.write_text(ANSWERS.format(python=sys.executable, log=str(self.log), answer=answer))
         self.path.chmod(0o755)
 
-    def asked(self) -> list[str]:
+    def heard(self) -> list[str]:
         return self.log.read_text().splitlines()
 
 
@@ -47,12 +47,12 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
 @pytest.fixture
 def programs(native: Root) -> list[str]:
     """A trace with two programs, and one more device; return the keys of the programs."""
-    shelf = shelf_of(native)
-    miss = traced(shelf)
+    traces = traces_of(native)
+    miss = missed(traces)
     for signature in ("one", "two"):
-        assert shelf.keeping.keep(miss, compiled(signature, signature=signature)) is None
-    shelf.keeping.found(kept(shelf), "one", "gpu", "jit_step-2")
-    return sorted(program_key(kept(shelf).opened.header, of) for of in ("one", "two"))
+        assert traces.keeping.keep(miss, compiled(signature, signature=signature)) is None
+    traces.keeping.found(stored(traces), "one", "gpu", "jit_step-2")
+    return sorted(program_key(stored(traces).opened.header, of) for of in ("one", "two"))
 
 
 def every_key(root: Root) -> list[str]:
@@ -71,7 +71,7 @@ def test_programs_are_compiled_one_after_another(native: Root, programs: list[st
     result = done(native, every_key(native))
     assert result.results == dict.fromkeys(programs, Recompiling.RECOMPILED) and not result.reasons
     assert result.count(Recompiling.RECOMPILED) == 2 and result.count(Recompiling.FAILED) == 0
-    started, *questions = compiler.asked()
+    started, *questions = compiler.heard()
     assert started.endswith(f" {native.path} {native.path}") and questions == programs
 
 
@@ -94,12 +94,12 @@ def test_a_program_that_ends_the_process_has_failed(
     assert result.results == dict.fromkeys(programs, Recompiling.FAILED)
     ((_, reason),) = result.reasons
     assert reason.startswith("compiling it ended the process: ") and evidence in reason
-    assert sum(line.startswith("started") for line in compiler.asked()) == 2
+    assert sum(line.startswith("started") for line in compiler.heard()) == 2
 
 
 def test_without_programs_no_process_is_started(native: Root, compiler: Compiler) -> None:
     """Where there is nothing to compile, no JAX is needed; where there is, its absence is an error."""
-    assert done(native, [asked().key]).results == {}
-    store(shelf_of(native))
+    assert done(native, [request().key]).results == {}
+    store(traces_of(native))
     with pytest.raises(NoJax, match="JCACHE_PYTHON"):
         done(native, every_key(native))

@@ -14,7 +14,7 @@ import functools, gc, json, os, sys, weakref
 import jax, jax.numpy as jnp
 import jcache
 from jcache.store import roots
-from jcache.traces.arguments import gives_arguments
+from jcache.traces.arguments import holds_arguments
 from jcache.traces.format import program_key
 from jcache.traces.resolver import Resolver
 jcache.enable(sys.argv[1], strict=True)
@@ -27,7 +27,7 @@ def step(x, n=1):
 def resolver(function=step, **options):
     return Resolver(function, options)
 
-@gives_arguments
+@holds_arguments
 def call(resolver, *args, **kwargs):
     return resolver.jitted(*args, **kwargs)
 
@@ -49,7 +49,7 @@ def test_a_function_is_traced_once_and_then_stood_in_for(tmp_path: Path) -> None
 ours = resolver(static_argnames="n")
 (result, one, reason), settled = first(ours, x, n=2), ours.is_settled()
 again, nothing, _ = first(ours, x, n=2)
-print(json.dumps([traced, result["x"].tolist(), one.kept is not None, reason, settled, nothing is None,
+print(json.dumps([traced, result["x"].tolist(), one.stored is not None, reason, settled, nothing is None,
                   again["x"].tolist()]))
 """
     cold, warm = (said(program, tmp_path / "root") for _ in range(2))

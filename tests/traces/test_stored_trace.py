@@ -7,17 +7,17 @@ from jcache.layout import ENTRY_SUFFIX, Root
 from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.traces.format import TRACES, program_key
-from jcache.traces.stored_trace import Kept
-from tests.helpers.traces import kept, shelf_of, store
+from jcache.traces.stored_trace import StoredTrace
+from tests.helpers.traces import store, stored, traces_of
 
 
-def program_file(root: Root, trace: Kept, of: str = "signature") -> Path:
+def program_file(root: Root, trace: StoredTrace, of: str = "signature") -> Path:
     return root.directory(TRACES) / (program_key(trace.opened.header, of) + ENTRY_SUFFIX)
 
 
 def test_a_program_is_that_of_its_signature(native: Root) -> None:
     """Its StableHLO, the digest of its text and its executable are found by the signature; others have none."""
-    trace = store(shelf_of(native))
+    trace = store(traces_of(native))
     assert trace.artifact("signature") == b"StableHLO of program" and trace.text("signature") == "program"
     assert [*trace.executables("signature", "device")] == ["jit_step-1"]
     assert trace.artifact("other") is None and trace.text("other") is None and [*trace.executables("other", "x")] == []
@@ -25,9 +25,9 @@ def test_a_program_is_that_of_its_signature(native: Root) -> None:
 
 def test_a_further_device_has_an_executable_of_its_own(native: Root) -> None:
     """What was compiled for another device later is found for that one only, and has no StableHLO of its own."""
-    shelf = shelf_of(native)
-    shelf.keeping.found(store(shelf), "signature", "gpu", "jit_step-2")
-    trace = kept(shelf)
+    traces = traces_of(native)
+    traces.keeping.found(store(traces), "signature", "gpu", "jit_step-2")
+    trace = stored(traces)
     assert [*trace.executables("signature", "gpu")] == ["jit_step-2"]
     assert [*trace.executables("signature", "device")] == ["jit_step-1"]
     assert [*trace.executables("signature", "tpu")] == [] and trace.artifact("gpu") == b""
@@ -35,22 +35,22 @@ def test_a_further_device_has_an_executable_of_its_own(native: Root) -> None:
 
 def test_a_program_of_an_earlier_trace_of_the_key_is_none(native: Root) -> None:
     """A trace that was stored anew has none of the programs of the one before it."""
-    shelf = shelf_of(native)
-    before = store(shelf)
+    traces = traces_of(native)
+    before = store(traces)
     earlier = program_file(native, before).read_bytes()
     before.opened.path.unlink()
-    again = store(shelf, "another")
+    again = store(traces, "another")
     assert again.artifact("signature") == b"StableHLO of another"
     program_file(native, again).write_bytes(earlier)
-    assert kept(shelf).artifact("signature") is None
+    assert stored(traces).artifact("signature") is None
 
 
 def test_a_damaged_program_goes_to_quarantine(native: Root) -> None:
     """It is as if it were not there."""
-    trace = store(shelf_of(native))
+    trace = store(traces_of(native))
     path = program_file(native, trace)
     path.write_bytes(path.read_bytes()[:-1])
-    again = kept(shelf_of(native))
+    again = stored(traces_of(native))
     assert again.artifact("signature") is None and not path.exists()
     assert [record.damage for record in Quarantine(native).records()] == [Damage.SEAL]
 
@@ -58,14 +58,14 @@ def test_a_damaged_program_goes_to_quarantine(native: Root) -> None:
 def test_a_trace_of_a_shared_root_has_programs_in_both(native: Root, tmp_path: Path) -> None:
     """Programs lie beside it, or in the root that is written; only what served from that one counts as used."""
     shared = create_root(tmp_path / "shared")
-    store(shelf_of(shared))
-    shelf = shelf_of(native, shared)
-    trace = kept(shelf)
+    store(traces_of(shared))
+    traces = traces_of(native, shared)
+    trace = stored(traces)
     assert trace.artifact("signature") == b"StableHLO of program" and trace.used == []
-    shelf.keeping.found(trace, "signature", "gpu", "jit_step-2")
+    traces.keeping.found(trace, "signature", "gpu", "jit_step-2")
     assert [*trace.executables("signature", "gpu")] == ["jit_step-2"]
     assert trace.used == [program_key(trace.opened.header, "gpu")]
-    own = store(shelf_of(create_root(tmp_path / "own")))
+    own = store(traces_of(create_root(tmp_path / "own")))
     assert own.artifact("signature") and own.used == [
         own.opened.header.key,
         program_key(own.opened.header, "signature"),

@@ -7,7 +7,7 @@ import pytest
 
 from jcache.errors import NotStorable
 from jcache.store.roots import InUse, in_use, put_in_use
-from jcache.traces.trace_places import shelf_in_use
+from jcache.traces.trace_places import traces_in_use
 from tests.helpers.jax_programs import run
 
 
@@ -24,24 +24,24 @@ def none_in_effect() -> Iterator[None]:
 def test_without_a_root_there_are_no_traces() -> None:
     """Where the root that is meant is not in effect, no other one is taken in its place."""
     with pytest.raises(NotStorable, match="There is no root in use"):
-        shelf_in_use()
+        traces_in_use()
 
 
 PROGRAM = """
 import json, sys
 import jcache
 from jcache.errors import NotStorable
-from jcache.traces.trace_places import shelf_in_use
+from jcache.traces.trace_places import traces_in_use
 
-said = [str(shelf_in_use().store.root.path)]  # which `jcache.enable` was not called for
+said = [str(traces_in_use().store.root.path)]  # which `jcache.enable` was not called for
 jcache.enable(sys.argv[1], max_size=1000)
-one = shelf_in_use()
-said += [str(one.store.root.path), one is shelf_in_use(), one.store.kind]
+one = traces_in_use()
+said += [str(one.store.root.path), one is traces_in_use(), one.store.kind]
 jcache.enable(sys.argv[2], read_only=[sys.argv[1]])
-said += [str(shelf_in_use().store.root.path), [str(root.path) for root in shelf_in_use().shared]]
+said += [str(traces_in_use().store.root.path), [str(root.path) for root in traces_in_use().shared]]
 jcache.disable()
 try:
-    shelf_in_use()
+    traces_in_use()
 except NotStorable as error:
     said.append(str(error))
 print(json.dumps(said))
