@@ -97,7 +97,7 @@ print(json.dumps([results, lines, [look.explain((x,), {}).reason for look in (od
 
 
 @pytest.mark.jax
-def test_what_earlier_processes_have_found_out_spares_the_look(tmp_path: Path) -> None:
+def test_what_was_found_out_before_spares_the_look(tmp_path: Path) -> None:
     """A call that is slower to look up, and a trace that cannot be stored, is not looked for; `explain` says so."""
     program = """
 from jcache.traces.hints import Hints
@@ -109,12 +109,14 @@ told = [look_up(lookup(), x) is None, lookup().explain((x,), {}).reason]
 rough = look_up(lookup(), x, n=2).rough_key
 hints.add_slower([rough] * 3)
 told += [look_up(lookup(), x, n=2) is None, lookup().explain((x,), {"n": 2}).reason]
+ours = lookup()
+ours.refuse("it was refused here", ours.explain((x,), {"n": 3}).key)
+told.append(ours.explain((x,), {"n": 3}).reason)
 print(json.dumps(told))
 """
-    refused, why, slower, reason = said(program, tmp_path / "root")
-    assert (
-        refused and why == "it has effects" and slower and reason.startswith("tracing it is faster than looking it up")
-    )
+    refused, why, slower, reason, here = said(program, tmp_path / "root")
+    assert refused and (why, here) == ("it has effects", "it was refused here")
+    assert slower and reason.startswith("tracing it is faster than looking it up")
 
 
 @pytest.mark.jax
