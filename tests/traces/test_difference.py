@@ -1,7 +1,9 @@
 """What differs between two traces is said in a few words."""
 
+import pytest
+
 from jcache.jax_internals.avals import Result
-from jcache.traces.difference import difference
+from jcache.traces.difference import difference, difference_of_programs
 from jcache.traces.format import Trace
 
 TRACE = Trace(kept=(0, 2), results=(Result((3,), "float32", is_weak=False),), structure=["*"], targets=("a",))
@@ -27,3 +29,18 @@ def test_long_texts_are_cut_around_the_difference() -> None:
     then, now = (TRACE._replace(structure=["*" * 500, name, "*" * 500]) for name in ("old", "new"))
     said = difference(then, now) or ""
     assert "old" in said and "new" in said and "…" in said and len(said) < 300
+
+
+@pytest.mark.full
+def test_programs_differ_in_a_line() -> None:
+    """The first line that differs is named; a stored program that this jaxlib cannot read differs as well."""
+    import jax
+    from jax import export
+
+    one, other = (
+        export.export(jax.jit(function))(1.0).mlir_module_serialized for function in (jax.numpy.sin, jax.numpy.cos)
+    )
+    assert "stablehlo.sine" in (said := difference_of_programs(one, other)) and "stablehlo.cosine" in said
+    for unreadable in (b"StableHLO of a later version", one[: len(one) // 2]):
+        assert difference_of_programs(unreadable, one) == "its stored StableHLO cannot be read by this jaxlib"
+    assert difference_of_programs(None, one) == "its StableHLO differs"
