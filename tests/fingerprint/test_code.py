@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from typing import Any
 import pytest
 
 from jcache.fingerprint import fingerprint
-from tests.helpers.fingerprints import imported, of, write
-from tests.helpers.jax_programs import run as jax_run
+from tests.helpers.fingerprints import executed, imported, of, write
 
 SOURCES = Path(__file__).parents[2] / "src"
 PACKAGE = {
@@ -191,29 +189,6 @@ def test_the_code_that_runs_counts_and_not_its_file(tmp_path: Path) -> None:
         assert fingerprint(model.build).hash == before
 
 
-def executed(source: str, name: str, **namespace: Any) -> dict[str, Any]:
-    exec(compile(source, name, "exec"), namespace)
-    return namespace
-
-
-def test_code_from_exec_counts_by_what_it_does() -> None:
-    """It has no source, or claims one that is not its own."""
-    names = ("<string>", __file__, "<frozen importlib._bootstrap_external>", json.__file__, "nowhere.py")
-    one, two = (
-        {fingerprint(executed(f"def build(): return {n}", name)["build"]).hash for name in names} for n in (1, 2)
-    )
-    assert one.isdisjoint(two)
-    spoofed = [executed(f"def build(): return {n}", "<string>", __name__="json")["build"] for n in (1, 2)]
-    assert fingerprint(spoofed[0]).hash != fingerprint(spoofed[1]).hash
-
-
-def test_a_class_without_a_module_counts_by_its_content() -> None:
-    """Where there is no `__name__`, Python says that a class is of `builtins`."""
-    source = "class int:\n  def f(self): return {}\ndef build(): return int().f()"
-    keys = [fingerprint(executed(source.format(n), "<string>")["build"]).hash for n in (1, 2)]
-    assert keys[0] != keys[1]
-
-
 def test_a_notebooks_cell_counts_by_what_it_does() -> None:
     """Neither the number of the cell nor positions and comments in it count."""
     functions = []
@@ -280,74 +255,6 @@ def test_a_global_that_is_rebound_between_calls_counts(tmp_path: Path) -> None:
     assert len(set(keys)) == len(keys) - 1  # `len` is not read
 
 
-def test_what_a_library_has_counts_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it consists of is a matter of the world, and a file that lies beside the packages is one of them."""
-    site = tmp_path / "lib" / "python3" / "site-packages"
-    monkeypatch.syspath_prepend(site)
-    keys = []
-    for number in (1, 2):
-        write(site, {"grid.py": f"def cells(): return {number}"})
-        with imported(tmp_path / str(number), "import grid\ndef build(): return grid.cells()") as model:
-            keys.append(fingerprint(model.build).hash)
-        del sys.modules["grid"]
-    assert keys[0] == keys[1]
-
-
-def test_jaxs_options_are_parts_of_a_graphs_key_where_a_library_runs(tmp_path: Path) -> None:
-    """They are no parts of the key of what uses none, nor of a trace's, which has them by itself."""
-    sources = {"model.py": "import numpy as np\ndef build(): return np.ones(3)\ndef plain(): return 1"}
-    with imported(tmp_path, sources) as model:
-        parts = fingerprint(model.build).parts, fingerprint(model.plain).parts
-        trace = fingerprint(model.build, for_trace=True).parts
-    assert "environment jax_enable_x64" in parts[0]
-    assert not any(label.startswith("environment") for label in (*parts[1], *trace))
-
-
-def test_a_function_of_the_user_in_a_library_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a name stands for decides, not where it stands."""
-    import numpy as np
-
-    source = "import numpy as np\nSCALE = 1\ndef mine(x): return x * SCALE\ndef build(): return np.sin(1)"
-    with imported(tmp_path, source) as model:
-        plain = fingerprint(model.build).hash
-        monkeypatch.setattr(np, "sin", model.mine)
-        patched = fingerprint(model.build)
-        monkeypatch.setattr(model, "SCALE", 2)
-        scaled = fingerprint(model.build)
-    assert len({plain, patched.hash, scaled.hash}) == 3
-    assert "helper mine" in patched.parts
-
-
-LAZY = """
-def build():
-    import json.decoder, scipy.sparse as sp, jax.numpy as jnp
-    from numpy import pi, linalg, sin
-    from jax import lax, config
-    import jax, numpy.random
-    return [sp.eye(2).sum(), jnp.sin(pi), sin(pi), linalg.norm([pi]), lax.add(1, 2), jax.nn.relu(1.0), jnp.inf,
-            numpy.random.default_rng(1).random(), json.decoder.JSONDecoder(), jax.jit(sin), sp.linalg, jnp.linalg]
-"""
-
-
-@pytest.mark.jax
-def test_a_library_need_not_be_imported_for_a_key(tmp_path: Path) -> None:
-    """The key is the same before and after the function has imported what it needs."""
-    write(tmp_path, LAZY)
-    program = """
-import sys, json, model
-from jcache.fingerprint import fingerprint
-before = fingerprint(model.build)
-assert "jax" not in sys.modules and "numpy" not in sys.modules
-try: model.build()
-except Exception: pass
-after = fingerprint(model.build)
-assert "scipy.sparse" in sys.modules and "jax" in sys.modules
-print(json.dumps([before.hash == after.hash, dict(before.parts) == dict(after.parts)]))
-"""
-    path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCES}"}
-    assert jax_run(program, env=path, new_interpreter=True).value == [True, True]
-
-
 UNSEEN = {
     "sys.modules": "import sys\ndef build(): return sys.modules['json'].n",
     "a computed import": "import importlib\ndef build(n='json'): return importlib.import_module(n)",
@@ -382,19 +289,6 @@ def test_a_variable_of_the_environment_counts(source: str, tmp_path: Path, monke
         monkeypatch.setenv("A_NAME", value) if value else monkeypatch.delenv("A_NAME", raising=False)
         keys.add(of(tmp_path / f"{value}", f"import os\ndef build(): return {source}").hash)
     assert len(keys) == 3
-
-
-def test_names_are_readable_and_fit_into_a_file() -> None:
-    """Whatever the callable is called."""
-    from jcache.layout import check_key
-
-    def inner() -> None: ...
-
-    inner.__qualname__ = "a/b\n" + "x" * 300
-    assert fingerprint(inner).name.startswith("a_b_xxx")
-    assert check_key(fingerprint(inner).key)
-    assert fingerprint(lambda: 1).name.endswith("file.lambda")
-    assert fingerprint(types.SimpleNamespace).name == "SimpleNamespace"
 
 
 def test_a_long_chain_of_helpers_is_no_problem(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from jcache.fingerprint import Fingerprint, fingerprint
 
@@ -43,3 +44,18 @@ def of(directory: Path, sources: Sources, *args: object, **kwargs: object) -> Fi
     """The fingerprint of ``build`` in the module ``model``."""
     with imported(directory, sources) as model:
         return fingerprint(model.build, args, kwargs)
+
+
+def build(value: object = None) -> object:
+    return value
+
+
+def key_of(value: object) -> str:
+    """The key of a call with a value."""
+    return fingerprint(build, (value,)).hash
+
+
+def executed(source: str, name: str, **namespace: Any) -> dict[str, Any]:
+    """The globals of some source, which is executed as if it were of a file of that name."""
+    exec(compile(source, name, "exec"), namespace)
+    return namespace

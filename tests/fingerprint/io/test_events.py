@@ -1,0 +1,140 @@
+"""What is made of each thing that a block reads or does."""
+
+import os
+import pickle
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from jcache.fingerprint.io.digests import now
+from tests.helpers.reads import of, opened, reads_of
+
+READING: Mapping[str, Callable[[Path], object]] = {
+    "open": lambda path: opened(str(path)),
+    "text": lambda path: opened(path, "r"),
+    "pathlib": lambda path: path.read_text(),
+    "os.open": lambda path: os.close(os.open(path, os.O_RDONLY)),
+    "bytes": lambda path: opened(os.fsencode(path)),
+    "pickle": lambda path: pickle.loads(path.read_bytes()),
+    "exec": lambda path: exec(compile(path.read_text(), str(path), "exec")),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("how", READING)
+def test_a_file_counts_with_its_content(how: str, tmp_path: Path) -> None:
+    """However Python opens a file, its path, size and digest are noted."""
+    path = tmp_path / "rates"
+    path.write_bytes(pickle.dumps(2) if how == "pickle" else b"2")
+    reads = reads_of(lambda: READING[how](path))
+    assert dict(reads.parts) == {f"file {path}": of(path.read_bytes())} and reads.reason is None
+
+
+ASKING: Mapping[str, tuple[Callable[[Path], object], str]] = {
+    "os.path.exists": (os.path.exists, "existence"),
+    "os.path.isfile": (os.path.isfile, "existence"),
+    "os.path.isdir": (os.path.isdir, "existence"),
+    "exists": (Path.exists, "existence"),
+    "is_file": (Path.is_file, "existence"),
+    "is_dir": (Path.is_dir, "existence"),
+    "os.path.islink": (os.path.islink, "link"),
+    "os.path.lexists": (os.path.lexists, "link"),
+    "is_symlink": (Path.is_symlink, "link"),
+    "os.readlink": (lambda path: os.readlink(path), "link"),
+    "realpath": (os.path.realpath, "link"),
+    "resolve": (Path.resolve, "link"),
+    "getsize": (os.path.getsize, "status"),
+    "getmtime": (os.path.getmtime, "status"),
+    "os.stat": (lambda path: os.stat(path), "status"),
+    "os.lstat": (lambda path: os.lstat(path), "status"),
+    "stat": (Path.stat, "status"),
+    "os.access": (lambda path: os.access(path, os.W_OK), "status"),
+    "which": (lambda path: shutil.which(str(path)), "existence"),
+}
+
+
+@pytest.mark.parametrize("how", ASKING)
+def test_what_there_is_at_a_path_counts_if_it_was_asked(how: str, tmp_path: Path) -> None:
+    """Whether there is a file or a directory, where a link leads, or its size, mode and time: as far as was asked."""
+    ask, look = ASKING[how]
+    path = tmp_path / "rates"
+    reads = reads_of(lambda: ask(path))
+    assert reads.parts[f"{look} {path}"] == "absent" and reads.reason is None
+    path.write_bytes(b"2")
+    assert now(reads.parts) != reads.parts
+    reads = reads_of(lambda: ask(path))
+    assert now(reads.parts) == reads.parts and f"{look} {path}" in reads.parts
+    path.write_bytes(b"22")
+    assert (now(reads.parts) == reads.parts) == (f"status {path}" not in reads.parts)
+    path.rename(tmp_path / "other")
+    path.symlink_to("other")
+    assert (now(reads.parts) == reads.parts) == (set(reads.parts) == {f"existence {path}"})
+
+
+VARIABLES: Mapping[str, Callable[[], object]] = {
+    "[]": lambda: os.environ["RATE"],
+    "get": lambda: os.environ.get("RATE"),
+    "getenv": lambda: os.getenv("RATE", "1"),
+    "in": lambda: "RATE" in os.environ,
+    "environb": lambda: os.environb.get(b"RATE"),
+}
+
+
+@pytest.mark.parametrize("value", ["0.5", None])
+@pytest.mark.parametrize("how", VARIABLES)
+def test_an_environment_variable_counts_with_its_value(
+    how: str, value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the program asks for a variable, it is noted, and so is that it is not set."""
+    monkeypatch.delenv("RATE", raising=False)
+    if value is not None:
+        monkeypatch.setenv("RATE", value)
+    reads = reads_of(VARIABLES[how])
+    assert dict(reads.parts) == {"environment RATE": "'0.5'" if value else "absent"} and reads.reason is None
+
+
+DEEDS: Mapping[str, tuple[Callable[[Path], object], str]] = {
+    "write": (lambda at: (at / "log").write_text(""), "wrote the file"),
+    "append": (lambda at: (at / "log").open("a").close(), "wrote the file"),
+    "update": (lambda at: os.write(os.open(at / "rates.json", os.O_RDWR), b"3"), "wrote the file"),
+    "temporary": (lambda at: tempfile.TemporaryFile(dir=at).close(), "wrote the file"),
+    "remove": (lambda at: (at / "rates.json").unlink(), "removed"),
+    "make": (lambda at: (at / "new").mkdir(), "made"),
+    "list": (os.listdir, "listed"),
+    "scan": (lambda at: os.scandir(at).close(), "listed"),
+    "glob": (lambda at: list(at.glob("*")), "listed"),
+    "walk": (lambda at: list(os.walk(at)), "listed"),
+    "process": (lambda at: subprocess.run([sys.executable, "-c", ""], check=True), "started"),
+    "shell": (lambda at: os.system("true"), "started 'true'"),
+    "socket": (lambda at: socket.socket().close(), "used the network"),
+    "whole environment": (lambda at: dict(os.environ), "read the whole environment"),
+    "names": (lambda at: list(os.environ), "read the whole environment"),
+    "shown": (lambda at: repr(os.environ), "read the whole environment"),
+    "merged": (lambda at: os.environ | {}, "read the whole environment"),
+    "set": (lambda at: os.environ.update(JCACHE_TEST="1"), "set the environment variable 'JCACHE_TEST'"),
+    "device": (lambda at: opened("/dev/urandom"), "'/dev/urandom', which is no regular file"),
+    "directory": (opened, "which is no regular file"),
+    "unknown directory": (lambda at: os.open("none", os.O_RDONLY, dir_fd=os.open(at, os.O_RDONLY)), "no regular file"),
+    "relative": (lambda at: os.open("none", os.O_RDONLY), "'none' of an unknown directory"),
+}
+
+
+@pytest.mark.parametrize("what", DEEDS)
+def test_what_cannot_be_told_again_is_a_reason(what: str, rates: Path) -> None:
+    """What a block changes outside, or reads and cannot be digested, says why it must not be stored."""
+    deed, reason = DEEDS[what]
+    reads = reads_of(lambda: deed(rates.parent))
+    os.environ.pop("JCACHE_TEST", None)
+    assert reads.reason is not None and reason in reads.reason
+
+
+def test_the_null_device_is_nothing() -> None:
+    """Output that is thrown away is no effect."""
+    reads = reads_of(lambda: opened(os.devnull, "w"))
+    assert not reads.parts and reads.reason is None

@@ -1,0 +1,106 @@
+"""Which attributes of an object there are, and which of them count."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import pytest
+
+from jcache.fingerprint.attributes import functions_of, held, is_kept, is_whole, names_in
+
+
+class Slotted:
+    __slots__ = ("__hidden", "set", "unset")
+
+    def __init__(self) -> None:
+        self.__hidden, self.set = 1, 2
+
+
+class Watchful(Slotted):
+    """A class whose code may not run while one of its objects is looked at."""
+
+    computed = property(lambda self: 1 / 0)
+
+    def __getattribute__(self, name: str) -> object:
+        raise AssertionError
+
+    def __dir__(self) -> list[str]:
+        raise AssertionError
+
+
+def test_an_object_holds_its_attributes_and_slots() -> None:
+    """Those that are set, by the names under which they lie; none of its own code runs."""
+    watchful = Watchful()
+    object.__setattr__(watchful, "free", 3)
+    assert dict(held(watchful)) == {"free": 3, "_Slotted__hidden": 1, "set": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen: ...
+
+
+@dataclasses.dataclass
+class Thawed: ...
+
+
+class Gives:
+    def __getattr__(self, name: str) -> object: ...
+
+
+class GivesAll:
+    def __getattribute__(self, name: str) -> object: ...
+
+
+WHOLE: list[tuple[type, bool]] = [
+    (Frozen, True), (Gives, True), (GivesAll, True), (type("Derived", (Gives,), {}), True),
+    (Slotted, False), (Thawed, False), (type("OfFrozen", (Frozen,), {}), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cls", "expected"), WHOLE)
+def test_all_attributes_count_where_names_tell_nothing(cls: type, expected: bool) -> None:
+    """Of frozen dataclasses, and of classes that give any attribute, themselves or by a base."""
+    assert is_whole(cls) is expected
+
+
+class Model:
+    plain = 1
+
+    @functools.cached_property
+    def size(self) -> Any:
+        return self.of_cached
+
+    @property
+    def area(self) -> Any:
+        return self.of_getter
+
+    @area.setter
+    def area(self, value: Any) -> None:
+        value.of_setter()
+
+    @classmethod
+    def made(cls) -> Any:
+        return cls.of_class
+
+    @staticmethod
+    def helped(x: Any) -> Any:
+        return x.of_static
+
+    def step(self) -> Any:
+        return [lambda: self.of_lambda, self.of_method]
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+def test_what_a_cached_property_keeps_is_told_from_an_attribute() -> None:
+    """Of the class itself and of one derived from it."""
+    derived, other = type("Derived", (Model,), {}), type("Other", (), {"size": 1})
+    assert [is_kept(Model, name) for name in ("size", "area", "plain", "missing")] == [True, False, False, False]
+    assert is_kept(derived, "size") and not is_kept(other, "size")
+
+
+def test_the_names_that_methods_take_are_those_of_every_kind_of_method() -> None:
+    """Functions within methods are among them."""
+    names = frozenset().union(*names_in(Model))
+    assert names == {f"of_{kind}" for kind in ("cached", "getter", "setter", "class", "static", "lambda", "method")}
+    assert functions_of(Model.plain) == functions_of(len) == []

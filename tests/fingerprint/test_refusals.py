@@ -1,0 +1,97 @@
+"""What counts by its type alone, and what has no fingerprint."""
+
+import contextvars
+import io
+import itertools
+import logging
+import os
+import re
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jcache.errors import GraphKeyError
+from jcache.fingerprint import fingerprint
+from tests.helpers.fingerprints import build, key_of
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+def deep(levels: int) -> list[Any]:
+    inner: list[Any] = []
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "a generator": (generator, "a generator"),
+    "an iterator": (lambda: iter([1]), "an iterator"),
+    "map": (lambda: map(str, []), "an iterator"),
+    "count": (itertools.count, "an iterator"),
+    "deep nesting": (lambda: deep(10_000), "nested too deeply"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_has_no_fingerprint_is_refused(case: str) -> None:
+    """With the reason, wherever it is."""
+    make, reason = REFUSED[case]
+    with pytest.raises(GraphKeyError, match=reason):
+        fingerprint(build, (make(),))
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.source = iter([1])
+
+
+cfg = Counted()
+
+
+def helper() -> object:
+    return cfg.source
+
+
+def reader() -> object:
+    return helper()
+
+
+def test_a_refusal_names_the_thing_and_the_way_out() -> None:
+    """What, where in it, of which type, how it is reached, why, and what to do."""
+    with pytest.raises(GraphKeyError) as error:
+        fingerprint(reader)
+    text = str(error.value)
+    assert text.startswith("global `cfg`.source of type list_iterator (reached from reader → helper → cfg)")
+    assert "`__cache_key__`" in text and text.endswith(".") and text.count(". ") == 0
+
+
+OPAQUE: dict[str, Callable[[], Any]] = {
+    "a lock": threading.Lock,
+    "a thread": threading.Thread,
+    "a logger": lambda: logging.getLogger("a"),
+    "a context variable": lambda: contextvars.ContextVar("a"),
+    "a memoryview": lambda: memoryview(b"a"),
+    "a match": lambda: re.match("a", "a"),
+    "a socket": lambda: socket.socket.__new__(socket.socket),
+    "a hidden function": lambda: np.frompyfunc(build, 1, 1),
+    "a file for writing": lambda: open(os.devnull, "w"),  # noqa: SIM115
+    "the output": lambda: sys.stdout,
+}
+
+
+@pytest.mark.parametrize("case", OPAQUE)
+def test_what_nobody_can_see_into_counts_by_its_type(case: str) -> None:
+    """Two of a type share a key, which no other value has."""
+    one, other = OPAQUE[case](), OPAQUE[case]()
+    assert key_of(one) == key_of(other)
+    assert key_of(one) not in {key_of(value) for value in (None, object(), threading.RLock())}
+    for value in (one, other):
+        getattr(value, "close", bool)() if isinstance(value, io.TextIOWrapper) and value is not sys.stdout else None

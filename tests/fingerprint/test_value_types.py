@@ -1,0 +1,145 @@
+"""Each type of value becomes bytes of its own, made of its content."""
+
+import collections
+import copy
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import math
+import pathlib
+import random
+import re
+import threading
+import types
+import typing
+import uuid
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jcache.fingerprint import fingerprint
+from tests.helpers.fingerprints import build, key_of
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@dataclasses.dataclass
+class Mesh:
+    n: int
+    points: Any = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Edge:
+    a: int
+    b: float
+
+
+class Pair(typing.NamedTuple):
+    a: int
+    b: int
+
+
+class Plain:
+    def __init__(self, **state: object) -> None:
+        vars(self).update(state)
+
+
+class Keyed:
+    def __init__(self, key: object) -> None:
+        self.handle = threading.Lock()
+        self.key = key
+
+    def __cache_key__(self) -> object:
+        return self.key
+
+
+class Text(str):
+    __slots__ = ()
+
+
+LOOPS: list[Any] = [[1], {"a": 1}]
+
+
+LOOPS[0].append(LOOPS[0])
+LOOPS[1]["self"] = LOOPS[1]
+
+
+MIXED = np.zeros(2, dtype=[("a", "i4"), ("b", "f8", (2,))])
+
+
+OPTIONAL, LIST = (getattr(typing, name)[int] for name in ("Optional", "List"))
+
+
+DISTINCT: list[Any] = [
+    *LOOPS, [1], {"a": 1},
+    float("nan"), 0.0, -0.0, np.float64(0.0), np.float32(0.0), np.int64(0), np.int32(0), np.bool_(False), False, 0,
+    10**50, 10**50 + 1, -(10**5000), "\ud800", "?", "\ud800\udc00", "\U00010000", bytearray(b"a"), b"a", "a", Text("a"),
+    Color.RED, Color.BLUE, 1, Pair(1, 2), (1, 2), [1, 2], Edge(1, 2.0), Edge(1, -0.0), Mesh(1), Mesh(1, [1]),
+    Plain(a=1), Plain(b=1), Plain(a=2), Plain(), object(), Plain, Mesh, int, bool,
+    {"a": 1, "b": 2}, collections.OrderedDict(a=1, b=2), collections.OrderedDict(b=2, a=1),
+    collections.defaultdict(int, a=1), collections.defaultdict(list, a=1), collections.Counter("aab"),
+    collections.deque([1]), collections.deque([1], 5), range(3), range(0, 3, 2), slice(1, 2), slice(None, 2),
+    types.SimpleNamespace(a=1), types.MappingProxyType({"a": 1}), ..., NotImplemented,
+    datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC),
+    datetime.datetime(2024, 1, 1, fold=1), datetime.time(1), datetime.timedelta(1), datetime.UTC,
+    decimal.Decimal("1.0"), decimal.Decimal("1.00"), decimal.Decimal("NaN"), fractions.Fraction(1, 3),
+    uuid.UUID(int=1), pathlib.Path("a"), pathlib.PurePosixPath("a"), pathlib.Path("b"),
+    re.compile("a"), re.compile("a", re.IGNORECASE), re.compile(b"a"), functools.partial(build, 1),
+    functools.partial(build, 2), functools.partial(build, value=1), build, len, math.sin, str.upper, "a".upper,
+    list[int], list[str], int | str, typing.Any, OPTIONAL, LIST, typing.Literal[1],
+    Keyed(1), Keyed(2), np, math,
+    np.zeros(3), np.zeros(3, "f4"), np.zeros((3, 1)), np.zeros((1, 3)), np.zeros(0), np.zeros((0, 3)), np.array(0.0),
+    np.zeros(3, ">f8"), np.zeros(3, "M8[s]"), np.zeros(3, "M8[ms]"), np.zeros(3, "U2"), np.zeros(3, "S2"), MIXED,
+    MIXED["a"].copy(), np.ones((2, 2)), np.asfortranarray(np.ones((2, 2))), np.ones((4, 2))[::2], np.ones(3, bool),
+    np.array([1, "a"], object), np.array([1, "b"], object), np.ma.masked_array([1.0], [True]),
+    np.ma.masked_array([1.0], [False]), np.dtype("f8"), np.dtype(">f8"), np.float64, np.sin, np.cos,
+    np.random.default_rng(1), np.random.default_rng(2), np.random.PCG64(1), np.random.RandomState(1),
+    np.datetime64("2024-01-01"), np.datetime64("2024-01-01", "s"), np.str_("a"), np.bytes_(b"a"), np.float64("nan"),
+    random.Random(1), random.Random(2), ValueError("a"), ValueError("b"), typing.TypeVar("T"),
+]  # fmt: skip
+
+
+def test_each_kind_of_value_is_one_of_its_own() -> None:
+    """No two of a collection of values that are easily taken for one another share a key or a text."""
+    keys: dict[str, object] = {}
+    texts: dict[str, object] = {}
+    for value in DISTINCT:
+        made = fingerprint(build, (value,))
+        assert made == fingerprint(build, (value,))
+        assert keys.setdefault(made.hash, value) is value
+        shown = repr({label: text for label, text in made.parts.items() if label != "function"})
+        assert texts.setdefault(shown, value) is value
+
+
+@pytest.mark.parametrize(
+    "value", [v for v in DISTINCT if type(v) not in (object, typing.TypeVar)], ids=lambda value: type(value).__name__
+)
+def test_a_copy_has_the_same_key(value: object) -> None:
+    """What is equal and lies elsewhere has the same key."""
+    if type(value) is types.MappingProxyType:
+        copied: object = types.MappingProxyType({**value})
+    elif isinstance(value, Keyed | types.ModuleType):
+        copied = value
+    else:
+        copied = copy.deepcopy(value)
+    strided = isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous)
+    assert (key_of(copied) == key_of(value)) is not strided
+
+
+def test_a_weak_reference_counts_by_what_it_refers_to() -> None:
+    """Which is nothing any more, if that is gone."""
+    one, same, other = {1}, {1}, {2}
+    assert key_of(weakref.ref(one)) == key_of(weakref.ref(same)) != key_of(weakref.ref(other))
+    gone = weakref.ref(other)
+    before = key_of(gone)
+    del other
+    assert key_of(gone) not in {before, key_of(weakref.ref(one))}
