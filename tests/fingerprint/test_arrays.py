@@ -1,8 +1,97 @@
 """Arrays, dtypes and generators of numpy and JAX count by their content."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
+from tests.helpers.fingerprints import key_of
 from tests.helpers.jax_programs import run
+
+
+def test_only_the_content_of_an_array_counts(tmp_path: Path) -> None:
+    """Neither whether it owns its memory, may be written or lies in a file, nor which file that is."""
+    made = np.arange(6.0)
+    frozen = made.copy()
+    frozen.flags.writeable = False
+    same = [made, made.copy(), np.arange(10.0)[:6], np.arange(6.0).reshape(2, 3).reshape(6), frozen]
+    assert len(set(map(key_of, same))) == 1
+    mapped = []
+    for name in ("a", "b"):
+        made.tofile(tmp_path / name)
+        mapped.append(np.memmap(tmp_path / name, "f8", mode="r"))
+    assert key_of(mapped[0]) == key_of(mapped[1]) != key_of(mapped[0][::-1])
+
+
+def test_the_order_of_elements_in_memory_counts() -> None:
+    """The last digits of a sum depend on it."""
+    made = np.arange(16.0).reshape(4, 4)
+    orders = [made, np.asfortranarray(made), np.repeat(np.repeat(made, 2, 0), 2, 1)[::2, ::2]]
+    assert all(np.array_equal(made, each) for each in orders)
+    assert len(set(map(key_of, orders))) == 3
+
+
+def test_elements_that_are_objects_count_as_values_do() -> None:
+    """By what they hold, and not by their addresses."""
+    keys = [key_of(np.array([held, "a"], object)) for held in ({"x": [1]}, {"x": [1]}, {"x": [2]})]
+    assert keys[0] == keys[1] != keys[2]
+
+
+class Named(np.ndarray[Any, Any]):
+    """An array with an attribute."""
+
+    name = "a"
+
+
+def test_an_array_of_a_class_counts_with_its_attributes() -> None:
+    """And apart from the same array without the class."""
+    arrays = [np.zeros(2).view(Named) for _ in range(3)]
+    arrays[1].name = arrays[2].name = "b"
+    keys = [*map(key_of, arrays), key_of(np.zeros(2))]
+    assert keys[1] == keys[2] and len(set(keys)) == 3
+
+
+DTYPES = [
+    np.dtype("f8"), np.dtype("i8"), np.dtype("u8"), np.dtype(">f8"), np.dtype("M8[s]"), np.dtype("M8[ms]"),
+    np.dtype("V8"), np.dtype(("f8", (2,))), np.dtype(("f8", (2, 1))), np.dtype("f8", metadata={"a": 1}),
+    np.dtype("f8", metadata={"a": 2}), np.dtype([("a", "i4"), ("b", "f8")]), np.dtype([("b", "i4"), ("a", "f8")]),
+    np.dtype([("a", "i4"), ("b", "f8")], align=True), np.dtype([("a", "i4"), ("b", [("c", "f8")])]),
+    np.dtype([("a", "i4"), ("b", [("d", "f8")])]), np.dtype([(("title", "a"), "i4"), ("b", "f8")]),
+    np.dtype({"names": ["a"], "formats": ["i4"], "itemsize": 8}),
+    np.dtype({"names": ["a"], "formats": ["i4"], "itemsize": 8, "offsets": [4]}),
+]  # fmt: skip
+
+
+def test_dtypes_are_told_apart_by_all_that_they_have() -> None:
+    """Types, units, fields with their offsets and titles, and metadata, of an array as well."""
+    assert len(set(map(key_of, DTYPES))) == len(DTYPES)
+    assert len({key_of(np.zeros(2, each)) for each in DTYPES if each.subdtype is None}) == len(DTYPES) - 2
+    assert key_of(np.dtype({"names": ["a", "b"], "formats": ["i4", "f8"]})) == key_of(
+        np.dtype([("a", "i4"), ("b", "f8")])
+    )
+
+
+def test_all_nans_of_a_type_are_one_scalar() -> None:
+    """The sign of a zero is seen, and the bits of a NaN are not."""
+    other = np.frombuffer(bytes.fromhex("010000000000f87f"), "f8")[0]
+    assert other != other and key_of(other) == key_of(np.float64("nan")) != key_of(np.float32("nan"))
+    assert key_of(np.float64(0.0)) != key_of(np.float64(-0.0))
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.PCG64, np.random.RandomState])
+def test_a_generator_counts_by_its_state(make: Callable[[int], Any]) -> None:
+    """A draw makes it another one, and the same draws from the same seed the same."""
+
+    def drawn(seed: int, count: int) -> str:
+        made = make(seed)
+        made.random_raw(count) if hasattr(made, "random_raw") else made.random(count)
+        return key_of(made)
+
+    assert drawn(1, 3) == drawn(1, 3)
+    assert len({drawn(1, 0), drawn(1, 3), drawn(1, 4), drawn(2, 3)}) == 4
+
 
 JAX = """
 import json, jax, jax.numpy as jnp, numpy as np, functools, ml_dtypes

@@ -79,7 +79,7 @@ class Model:
         value.of_setter()
 
     @classmethod
-    def made(cls) -> Any:
+    def made(cls: Any) -> Any:
         return cls.of_class
 
     @staticmethod

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jcache.fingerprint import changes, fingerprint
+from jcache.fingerprint.describe import describe, in_short, some
 
 
 def test_changes_in_words() -> None:
@@ -79,3 +80,57 @@ def test_secrets_are_not_written_down() -> None:
     assert parts["argument name"] == "'def'"
     assert parts["argument token"].startswith("str[3] ") and parts["argument keys"].startswith("list[1] ")
     assert fingerprint(f, ("abd", "def", ["ghi"])).parts["argument token"] != parts["argument token"]
+
+
+DIGEST = bytes(range(32))
+TAIL = f" {DIGEST.hex()[:24]}"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "None"), (True, "True"), (1.5, "1.5"), (-float("nan"), "nan"), ("it's", '"it\'s"'), (b"a", "b'a'"),
+        ([1, "a"], "[1, 'a']"), ((1,), "(1,)"), ({2, 1}, "{1, 2}"), (np.float32(0.5), "np.float32(0.5)"),
+        (10**50, f"int{TAIL}"), ("a" * 90, f"str[90]{TAIL}"), ([[1], 2], f"[[1], 2]{TAIL}"),
+        (np.zeros((2, 3), "i4"), f"int32[2,3]{TAIL}"), (SimpleNamespace(n=1), f"SimpleNamespace(n=1){TAIL}"),
+        ({"b": 1, "a": {"c": 2}}, "{'a': {'c': 2}, 'b': 1}" + TAIL), (list(range(70)), f"list[70]{TAIL}"),
+    ],
+)  # fmt: skip
+def test_a_value_is_told_in_words(value: object, words: str) -> None:
+    """A short one as Python writes it, any other by what it holds or is, with the beginning of its digest."""
+    assert describe(value, DIGEST) == words
+    assert in_short(value) == words.removesuffix(TAIL)
+
+
+def test_numbers_under_secret_names_are_shown() -> None:
+    """A count of tokens tells no secret, and a text does, also within an object."""
+    assert describe(5, DIGEST, "argument tokens") == "5"
+    assert describe("abc", DIGEST, "argument tokens") == f"str[3]{TAIL}"
+    assert describe(SimpleNamespace(password="abc", n=1), DIGEST) == f"SimpleNamespace(n=1, password=str[3]){TAIL}"
+
+
+class Watchful:
+    """A class whose code may not run while one of its objects is told."""
+
+    def __init__(self) -> None:
+        vars(self)["n"] = 1
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "__dict__":
+            return object.__getattribute__(self, name)
+        raise AssertionError
+
+    __repr__ = __str__ = __len__ = __iter__ = property(lambda self: 1 / 0)  # type: ignore[assignment]
+
+
+def test_no_code_of_a_users_class_runs() -> None:
+    """The attributes that are shown are those that the object has."""
+    assert describe(Watchful(), DIGEST) == f"Watchful(n=1){TAIL}"
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 10])
+def test_the_first_changes_stand_for_many(count: int) -> None:
+    """Three are told, and how many more there are."""
+    told = some([f"change {number}" for number in range(count)])
+    assert told.count("change") == min(count, 3)
+    assert told.endswith(f" and {count - 3} more") == (count > 3)

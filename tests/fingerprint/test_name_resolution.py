@@ -1,11 +1,19 @@
 """What the names that code looks up stand for."""
 
+import builtins
+import contextlib
+import functools
+import json
 import os
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.helpers.fingerprints import write
+from jcache.fingerprint import origins
+from jcache.fingerprint.name_resolution import ABSENT, Found, Unimported, content_of, find, is_made_of_users
+from tests.helpers.fingerprints import executed, imported, write
 from tests.helpers.jax_programs import run as jax_run
 
 SOURCES = Path(__file__).parents[2] / "src"
@@ -39,3 +47,108 @@ print(json.dumps([before.hash == after.hash, dict(before.parts) == dict(after.pa
 """
     path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCES}"}
     assert jax_run(program, env=path, new_interpreter=True).value == [True, True]
+
+
+def chained(source: str, *chain: str) -> Found:
+    """What a chain of names stands for in the namespace of some source."""
+    return find(chain, executed(source, "model.py", __name__="model"), vars(builtins))
+
+
+def test_a_name_is_a_global_or_else_a_builtin() -> None:
+    """One that is neither is absent."""
+    assert chained("n = 1", "n")[:3] == (1, "model", "n")
+    assert chained("len = 2", "len").value == 2
+    assert chained("", "len")[:4] == (len, None, "len", origins.STDLIB)
+    assert chained("", "missing").value is ABSENT
+
+
+def test_attributes_are_followed_through_modules_alone() -> None:
+    """Of any other object all counts, and so does all of a module that is asked for its dictionary."""
+    found = chained("import os", "os", "path", "join", "__name__")
+    assert found[:3] == (os.path.join, os.path.__name__, "join")
+    assert found.origin == origins.STDLIB and found.path == "os.path.join"
+    assert chained("import os", "os", "__dict__").value is os
+    assert chained("class C: n = 1", "C", "n").value.n == 1
+
+
+MODULES = {
+    "model.py": "",
+    "pack/__init__.py": "rate = 1\ndef __getattr__(name):\n  if name == 'lazy': return 5\n  raise AttributeError(name)",
+    "pack/deep/__init__.py": "",
+    "pack/deep/near.py": "n = 2",
+    "pack/deep/broken.py": "1 / 0",
+}
+IMPORTED: list[tuple[tuple[str, ...], object]] = [
+    (("import:0:pack", "rate"), 1),
+    (("import:0:pack", "lazy"), 5),
+    (("import:0:pack", "missing"), ABSENT),
+    (("import:0:pack.deep.near", "n"), 2),
+    (("import:0:pack", "deep", "near", "n"), 2),
+    (("import:1:near", "n"), 2),
+    (("import:1:", "near", "n"), 2),
+    (("import:2:", "rate"), 1),
+    (("import:2:deep.near", "n"), 2),
+    (("import:1:broken",), ABSENT),
+    (("import:0:no_such_module", "n"), ABSENT),
+]
+
+
+@pytest.mark.parametrize(("chain", "value"), IMPORTED)
+def test_what_a_function_would_import_is_imported(chain: tuple[str, ...], value: object, tmp_path: Path) -> None:
+    """By its name or relative to its package; what cannot be imported is absent."""
+    with imported(tmp_path, MODULES):
+        found = find(chain, {"__name__": "pack.deep.model", "__package__": "pack.deep"}, {})
+    assert found.value is value
+    assert bool(found.loader) is (chain[-1] in {"lazy", "missing"})
+
+
+def test_a_library_that_a_function_would_import_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its names stand for themselves."""
+    write(tmp_path / "site-packages", {"grid_c/__init__.py": "1 / 0"})
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    found = find(("import:0:grid_c.cells", "Cell", "area"), {}, {})
+    assert found.value == Unimported("grid_c.cells.Cell.area", "grid_c") and found.origin == "grid_c"
+
+
+def mine() -> None: ...
+
+
+class Mine:
+    def run(self) -> None: ...
+
+
+USERS: list[Any] = [
+    mine, lambda: 1, Mine, Mine(), Mine().run, functools.partial(mine), functools.partial(functools.partial(mine)),
+    functools.lru_cache(mine), functools.wraps(json.dumps)(mine), contextlib.contextmanager(mine),
+]  # fmt: skip
+OTHERS: list[Any] = [
+    json.dumps,
+    json.JSONDecoder,
+    json.JSONDecoder().decode,
+    functools.partial(json.dumps),
+    len,
+    1,
+    np.sin,
+    dict,
+]
+
+
+@pytest.mark.parametrize("value", OTHERS + USERS)
+def test_what_is_made_of_the_users_code_is_known(value: object) -> None:
+    """Wherever it is kept: a function, a class or an object, and what a library has made around one of them."""
+    assert is_made_of_users(value) is any(value is each for each in USERS)
+
+
+def test_an_empty_variable_of_a_closure_holds_nothing() -> None:
+    """It may get its value later."""
+
+    def inner() -> object:
+        return later, there
+
+    there = 1
+    cells = dict(zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True))
+    assert (content_of(cells["later"]), content_of(cells["there"])) == (None, 1)
+    later = 2
+    assert content_of(cells["later"]) == later

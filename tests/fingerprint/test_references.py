@@ -1,13 +1,16 @@
 """What a function refers to: code of the user's is followed, a library's has a name."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from jcache.errors import JcacheError
 from jcache.fingerprint import fingerprint
-from tests.helpers.fingerprints import executed, imported, write
+from tests.helpers.fingerprints import build, executed, imported, write
 
 
 def test_code_from_exec_counts_by_what_it_does() -> None:
@@ -54,3 +57,50 @@ def test_a_function_of_the_user_in_a_library_is_followed(tmp_path: Path, monkeyp
         scaled = fingerprint(model.build)
     assert len({plain, patched.hash, scaled.hash}) == 3
     assert "helper mine" in patched.parts
+
+
+def test_what_is_compiled_counts_by_its_name() -> None:
+    """Classes and functions of C code, of the interpreter as of numpy."""
+    for value, named in ((dict, "builtins.dict"), (np.ndarray, "numpy.ndarray"), (math.sin, "math.sin")):
+        parts = fingerprint(build, (value,)).parts
+        assert set(parts) >= {"argument value", "function"} and parts["argument value"] == named
+        assert not any(label.startswith(("class", "helper")) for label in parts)
+
+
+def test_a_function_that_is_reached_twice_is_one_part(tmp_path: Path) -> None:
+    """So recursion has an end, and two functions of one name have a part each."""
+    source = """
+        def a(n): return n and b(n - 1)
+        def b(n): return n and a(n - 1)
+        def other(): return 1
+        first, other = other, None
+        def other(): return 2
+        def build(): return a(1) + b(2) + first() + other() + build()
+    """
+    with imported(tmp_path, source) as model:
+        parts = fingerprint(model.build).parts
+    assert set(parts) == {"function", "helper a", "helper b", "helper other", "helper other#2"}
+
+
+def test_what_a_function_has_beside_its_code_is_told_by_its_names(tmp_path: Path) -> None:
+    """Defaults, variables of functions around it, and attributes."""
+    source = """
+        def make(rate):
+            def build(n=1, *, m=2): return rate
+            build.note = 3
+            return build
+        build = make(0.5)
+    """
+    with imported(tmp_path, source) as model:
+        parts = dict(fingerprint(model.build).parts)
+    name = model.build.__qualname__.replace("<locals>.", "")
+    assert {label: text for label, text in parts.items() if label != "function" and "argument" not in label} == {
+        f"default n of {name}": "1", f"default m of {name}": "2", f"closure rate of {name}": "0.5",
+        f"attribute note of {name}": "3",
+    }  # fmt: skip
+
+
+def test_what_is_jcaches_counts_by_its_name_alone() -> None:
+    """Its modules may move, and its code is none of the program's."""
+    assert fingerprint(build, (JcacheError,)).parts["argument value"] == "jcache.JcacheError"
+    assert "helper" not in str(fingerprint(build, (fingerprint,)).parts)

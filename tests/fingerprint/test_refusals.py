@@ -17,6 +17,7 @@ import pytest
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import fingerprint
+from jcache.fingerprint.refusals import Refused, check, is_beside
 from tests.helpers.fingerprints import build, key_of
 
 
@@ -95,3 +96,29 @@ def test_what_nobody_can_see_into_counts_by_its_type(case: str) -> None:
     assert key_of(one) not in {key_of(value) for value in (None, object(), threading.RLock())}
     for value in (one, other):
         getattr(value, "close", bool)() if isinstance(value, io.TextIOWrapper) and value is not sys.stdout else None
+
+
+@pytest.mark.parametrize("value", [iter([]), (x for x in ()), map(str, []), open, 1, [1], io.StringIO("a")])
+def test_what_changes_by_being_read_is_refused(value: object) -> None:
+    """Iterators and generators are; a file is not, though it gives its lines one after the other."""
+    if isinstance(value, Iterator) and not isinstance(value, io.IOBase):
+        with pytest.raises(Refused, match="which reading uses up"):
+            check(value)
+    else:
+        check(value)
+
+
+def test_a_refusal_tells_the_way_from_the_value_that_was_asked_about() -> None:
+    """Each step further up stands before those below it."""
+    refused = Refused(Counted(), "it is broken").below("[0]").below(".a")
+    assert (refused.path, refused.type_name, str(refused)) == (".a[0]", f"Counted in {__name__}", "it is broken")
+
+
+class OwnLogger(logging.Logger): ...
+
+
+def test_what_runs_beside_the_program_is_known_by_its_class() -> None:
+    """Or by one of the bases of its class."""
+    beside = [threading.Lock(), OwnLogger("a"), contextvars.copy_context(), sys._getframe(), memoryview(b"a")]
+    assert all(map(is_beside, beside))
+    assert not any(map(is_beside, (Counted(), 1, "threading", io.BytesIO(), re.compile("a"))))
