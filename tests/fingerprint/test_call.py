@@ -5,10 +5,12 @@ import types
 
 import pytest
 
+from jcache.errors import GraphKeyError
 from jcache.fingerprint import changed_meanwhile, fingerprint
 from jcache.fingerprint.call import home_of
 from jcache.fingerprint.depends_on import parse_depends_on
 from jcache.layout import check_key
+from tests.helpers.fingerprints import build
 
 
 def test_names_are_readable_and_fit_into_a_file() -> None:
@@ -87,3 +89,14 @@ def test_what_a_callable_says_it_depends_on_may_not_change_meanwhile() -> None:
     before = fingerprint(f, depends_on=parse_depends_on(lambda: rates[0]))
     f()
     assert any("'a' → 'ab'" in told for told in changed_meanwhile(before, f, (), {}))
+
+
+def test_a_method_that_raises_is_a_refusal() -> None:
+    """Whatever the user's code does while it is asked, a caller gets one kind of error."""
+
+    class Broken:
+        def __cache_key__(self) -> object:
+            raise ZeroDivisionError
+
+    with pytest.raises(GraphKeyError, match="ZeroDivisionError"):
+        fingerprint(build, (Broken(),))

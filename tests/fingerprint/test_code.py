@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jcache.fingerprint import fingerprint
-from tests.helpers.fingerprints import executed, imported, of, write
+from tests.helpers.fingerprints import executed, imported, write
 
 SOURCES = Path(__file__).parents[2] / "src"
 PACKAGE = {
@@ -253,48 +253,6 @@ def test_a_global_that_is_rebound_between_calls_counts(tmp_path: Path) -> None:
             change()
             keys.append(fingerprint(model.build).hash)
     assert len(set(keys)) == len(keys) - 1  # `len` is not read
-
-
-UNSEEN = {
-    "sys.modules": "import sys\ndef build(): return sys.modules['json'].n",
-    "a computed import": "import importlib\ndef build(n='json'): return importlib.import_module(n)",
-    "a computed variable": "import os\ndef build(n='HOME'): return os.environ[n]",
-    "the whole environment": "import os\ndef build(): return dict(os.environ)",
-    "frames": "import sys\ndef build(): return sys._getframe()",
-    "subclasses": "class A: pass\ndef build(): return A.__subclasses__()",
-    "globals of a function": "def h(): pass\ndef build(): return h.__globals__",
-}
-
-
-@pytest.mark.parametrize("case", UNSEEN)
-def test_what_is_reached_without_a_name_is_no_reason_to_refuse(case: str, tmp_path: Path) -> None:
-    """What the key does not see is compared in each new world."""
-    assert of(tmp_path, UNSEEN[case]).chance == ()
-
-
-def test_a_variable_of_the_environment_that_is_named_is_a_part(tmp_path: Path) -> None:
-    """In whatever way the code asks for it."""
-    source = "import os\ndef build(): return os.environ['A_NAME'], os.getenv('B_NAME', '1'), 'C_NAME' in os.environ"
-    parts = of(tmp_path / "b", source).parts
-    assert {label for label in parts if label.startswith("environment")} == {
-        f"environment {letter}_NAME" for letter in "ABC"
-    }
-
-
-@pytest.mark.parametrize("source", ["os.environ['A_NAME']", "os.environ.get('A_NAME')", "os.getenv('A_NAME', '0')"])
-def test_a_variable_of_the_environment_counts(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its value."""
-    keys = set()
-    for value in ("1", "2", None):
-        monkeypatch.setenv("A_NAME", value) if value else monkeypatch.delenv("A_NAME", raising=False)
-        keys.add(of(tmp_path / f"{value}", f"import os\ndef build(): return {source}").hash)
-    assert len(keys) == 3
-
-
-def test_a_long_chain_of_helpers_is_no_problem(tmp_path: Path) -> None:
-    """Deeper than Python's own limit of recursion."""
-    source = "".join(f"def h{n}(): return h{n + 1}()\n" for n in range(1500)) + "def h1500(): return 1\nbuild = h0"
-    assert len(of(tmp_path, source).parts) == 1501
 
 
 def test_importing_it_imports_no_jax_and_no_numpy() -> None:

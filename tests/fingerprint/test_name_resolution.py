@@ -5,6 +5,7 @@ import contextlib
 import functools
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,13 +116,17 @@ def test_a_library_that_a_function_would_import_is_not_imported(
 def mine() -> None: ...
 
 
+def yielding() -> Iterator[None]:
+    yield
+
+
 class Mine:
     def run(self) -> None: ...
 
 
 USERS: list[Any] = [
     mine, lambda: 1, Mine, Mine(), Mine().run, functools.partial(mine), functools.partial(functools.partial(mine)),
-    functools.lru_cache(mine), functools.wraps(json.dumps)(mine), contextlib.contextmanager(mine),
+    functools.lru_cache(mine), functools.wraps(json.dumps)(mine), contextlib.contextmanager(yielding),
 ]  # fmt: skip
 OTHERS: list[Any] = [
     json.dumps,

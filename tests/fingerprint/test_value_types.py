@@ -9,6 +9,7 @@ import enum
 import fractions
 import functools
 import math
+import operator
 import pathlib
 import random
 import re
@@ -29,6 +30,9 @@ from tests.helpers.fingerprints import build, key_of
 class Color(enum.Enum):
     RED = 1
     BLUE = 2
+
+    def describe(self) -> str:
+        return self.name
 
 
 @dataclasses.dataclass
@@ -143,3 +147,45 @@ def test_a_weak_reference_counts_by_what_it_refers_to() -> None:
     before = key_of(gone)
     del other
     assert key_of(gone) not in {before, key_of(weakref.ref(one))}
+
+
+def test_a_class_of_the_users_counts_with_its_content_and_its_attributes() -> None:
+    """Whatever it is derived from, and however its methods present it."""
+
+    def made(base: type, *args: object, note: int = 1) -> str:
+        lies = {name: lambda *_: 1 / 0 for name in ("__iter__", "__str__", "__repr__", "__len__", "__eq__", "items")}
+        value = type("Own", (base,), {**lies, "__hash__": object.__hash__, "__index__": lies["__len__"]})(*args)
+        vars(value)["note"] = note
+        return key_of(value)
+
+    for base, one, other in (
+        (int, 1, 2), (float, 1.0, 2.0), (str, "a", "b"), (bytes, b"a", b"b"), (list, [1], [2]), (tuple, [1], [2]),
+        (dict, {1: 1}, {1: 2}), (set, [1], [2]), (frozenset, [1], [2]), (collections.deque, [1], [2]),
+        (collections.OrderedDict, {1: 1}, {1: 2}), (ValueError, "a", "b"),
+    ):  # fmt: skip
+        assert made(base, one) == made(base, one), base
+        assert len({made(base, one), made(base, other), made(base, one, note=2)}) == 3, base
+
+
+def test_what_holds_a_callable_counts_by_it() -> None:
+    """Bound methods, memos, accessors, and what `functools` makes."""
+
+    def one() -> int:
+        return 1
+
+    def other() -> int:
+        return 2
+
+    wraps: list[Any] = [
+        functools.lru_cache,
+        functools.cached_property,
+        property,
+        staticmethod,
+        classmethod,
+        weakref.ref,
+    ]
+    for wrap in wraps:
+        assert key_of(wrap(one)) == key_of(wrap(one)) != key_of(wrap(other)), wrap
+    assert key_of(functools.lru_cache(maxsize=1)(one)) != key_of(functools.lru_cache(maxsize=2)(one))
+    assert key_of(operator.itemgetter(1)) != key_of(operator.itemgetter(2)) != key_of(operator.attrgetter("a"))
+    assert key_of(Color.RED.describe) != key_of(Color.BLUE.describe)

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from jcache.errors import GraphKeyError
 from jcache.fingerprint import fingerprint
-from tests.helpers.fingerprints import build, key_of
+from tests.helpers.fingerprints import key_of
 
 
 def typed(value: object) -> object:
@@ -137,14 +135,3 @@ def test_a_file_that_is_open_for_reading_counts_by_content_and_position(tmp_path
             keys.append(key_of(file))
     assert keys[:2] == keys[2:4] and len(set(keys)) == 4
     assert key_of(io.BytesIO(b"a")) == key_of(io.BytesIO(b"a")) != key_of(io.BytesIO(b"b"))
-
-
-def test_a_method_that_raises_is_a_refusal() -> None:
-    """Whatever the user's code does while it is asked, a caller gets one kind of error."""
-
-    class Broken:
-        def __cache_key__(self) -> object:
-            raise ZeroDivisionError
-
-    with pytest.raises(GraphKeyError, match="ZeroDivisionError"):
-        fingerprint(build, (Broken(),))

@@ -1,4 +1,4 @@
-"""What changes the fingerprint of a callback, and what does not: one case each."""
+"""The walk over all that a result depends on: what changes the fingerprint, and what does not, one case each."""
 
 # ruff: noqa: E501 - each case is two short programs
 
@@ -6,10 +6,13 @@ import functools
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.helpers.fingerprints import Sources, of
+from jcache.fingerprint import digest_of
+from jcache.fingerprint.walk import Walk
+from tests.helpers.fingerprints import Sources, imported, of
 
 PACKAGE = {
     "model.py": "from near import middle\ndef build(): return middle()",
@@ -597,3 +600,74 @@ def test_a_partial_in_the_place_of_a_library_function(tmp_path: Path, monkeypatc
         monkeypatch.setattr(textwrap, "fill", functools.partial(textwrap.shorten, width=width))
         hashes.add(of(tmp_path, sources).hash)
     assert len(hashes) == 2
+
+
+UNSEEN = {
+    "sys.modules": "import sys\ndef build(): return sys.modules['json'].n",
+    "a computed import": "import importlib\ndef build(n='json'): return importlib.import_module(n)",
+    "a computed variable": "import os\ndef build(n='HOME'): return os.environ[n]",
+    "the whole environment": "import os\ndef build(): return dict(os.environ)",
+    "frames": "import sys\ndef build(): return sys._getframe()",
+    "subclasses": "class A: pass\ndef build(): return A.__subclasses__()",
+    "globals of a function": "def h(): pass\ndef build(): return h.__globals__",
+}
+
+
+@pytest.mark.parametrize("case", UNSEEN)
+def test_what_is_reached_without_a_name_is_no_reason_to_refuse(case: str, tmp_path: Path) -> None:
+    """What the key does not see is compared in each new world."""
+    assert of(tmp_path, UNSEEN[case]).chance == ()
+
+
+def test_a_variable_of_the_environment_that_is_named_is_a_part(tmp_path: Path) -> None:
+    """In whatever way the code asks for it."""
+    source = "import os\ndef build(): return os.environ['A_NAME'], os.getenv('B_NAME', '1'), 'C_NAME' in os.environ"
+    parts = of(tmp_path / "b", source).parts
+    assert {label for label in parts if label.startswith("environment")} == {
+        f"environment {letter}_NAME" for letter in "ABC"
+    }
+
+
+@pytest.mark.parametrize("source", ["os.environ['A_NAME']", "os.environ.get('A_NAME')", "os.getenv('A_NAME', '0')"])
+def test_a_variable_of_the_environment_counts(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its value."""
+    keys = set()
+    for value in ("1", "2", None):
+        monkeypatch.setenv("A_NAME", value) if value else monkeypatch.delenv("A_NAME", raising=False)
+        keys.add(of(tmp_path / f"{value}", f"import os\ndef build(): return {source}").hash)
+    assert len(keys) == 3
+
+
+def test_a_long_chain_of_helpers_is_no_problem(tmp_path: Path) -> None:
+    """Deeper than Python's own limit of recursion."""
+    source = "".join(f"def h{n}(): return h{n + 1}()\n" for n in range(1500)) + "def h1500(): return 1\nbuild = h0"
+    assert len(of(tmp_path, source).parts) == 1501
+
+
+def test_a_value_by_itself_has_a_digest() -> None:
+    """Equal values share it, with all of their attributes; what cannot be fingerprinted has none."""
+    one, same, other = (SimpleNamespace(rate=rate, steps=[1, rate]) for rate in (1.0, 1.0, 2.0))
+    assert digest_of(one) == digest_of(same) not in {digest_of(other), digest_of([1.0]), None}
+    assert digest_of(iter([])) is digest_of([iter([])]) is None
+
+
+def test_a_walk_ends_when_no_name_of_an_attribute_is_left(tmp_path: Path) -> None:
+    """A name that is found after an attribute was passed over needs another walk, in which the attribute counts."""
+    source = """
+        class C:
+            def __init__(self): self.rate, self.depth = 1, 2
+        def late(c): return c.rate
+        class Reader:
+            def read(self, c): return late(c)
+        c, table = C(), [Reader()]
+        def build(): return [each.read(c) for each in table]
+    """
+    with imported(tmp_path, source) as model:
+        first = Walk("model", "build")
+        first.begin(model.build)
+        first.run()
+        second = Walk("model", "build", first.names)
+        second.begin(model.build)
+        second.run()
+    assert not first.is_done() and second.is_done()
+    assert (first.aside, second.aside) == ({"rate", "depth"}, {"depth"})

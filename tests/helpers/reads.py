@@ -21,7 +21,7 @@ def reads_of(block: Callable[[], object]) -> Reads:
     return reads
 
 
-def opened(path: str | bytes | Path, mode: str = "rb") -> None:
+def opened(path: int | str | bytes | Path, mode: str = "rb") -> None:
     open(path, mode).close()
 
 

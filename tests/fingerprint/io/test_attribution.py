@@ -7,11 +7,15 @@ import linecache
 import pkgutil
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
+from jcache.fingerprint.io.attribution import Reader, looks_for_code, reader
+from jcache.package import OWN_FILES
+from tests.helpers.fingerprints import executed
 from tests.helpers.jax_programs import run
 from tests.helpers.reads import WATCH, reads_of
 
@@ -114,3 +118,64 @@ def test_jax_and_jcache_read_for_nobody(tmp_path: Path) -> None:
     )
     (first, second), plain, ours = said.value
     assert first == second == [["environment OFFSET", "file rate"], None] and plain and ours
+
+
+def frame_of(*modules: tuple[str, str]) -> FrameType:
+    """The innermost of frames of functions in modules, given by name and path, each of which calls the next."""
+
+    def innermost() -> FrameType:
+        return sys._getframe(1)
+
+    call: Callable[[], FrameType] = innermost
+    for name, path in reversed(modules):
+        call = executed("def call(): return inner()", path, __name__=name, inner=call)["call"]
+    return call()
+
+
+MINE, ITS, STDLIB = ("model", "/home/ada/model.py"), ("grid.io", "/opt/site-packages/grid/io.py"), ("json", "json.py")
+JAX, JCACHE = ("jax._src.api", "/opt/site-packages/jax/api.py"), ("jcache.store", OWN_FILES + "store.py")
+IMPORTER = ("importlib._bootstrap", "<frozen importlib._bootstrap>")
+WRAPPER = ("jcache.fingerprint.io.audit", OWN_FILES + "fingerprint/io/audit.py")
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ([MINE], Reader.PROGRAM),
+        ([MINE, STDLIB], Reader.PROGRAM),
+        ([JAX, MINE], Reader.PROGRAM),
+        ([IMPORTER, MINE], Reader.PROGRAM),
+        ([MINE, ITS, STDLIB], Reader.PROGRAM),
+        ([MINE, JAX], Reader.NOBODY),
+        ([MINE, JAX, STDLIB], Reader.NOBODY),
+        ([MINE, ("jax_cuda12_plugin", "/opt/site-packages/jax_cuda12_plugin.py")], Reader.NOBODY),
+        ([MINE, JCACHE], Reader.NOBODY),
+        ([MINE, JCACHE, ("etils.epath", "/opt/site-packages/etils/epath.py")], Reader.NOBODY),
+        ([MINE, JAX, ITS], Reader.PROGRAM),
+        ([MINE, WRAPPER], Reader.PROGRAM),
+        ([MINE, JAX, WRAPPER], Reader.NOBODY),
+        ([MINE, IMPORTER], Reader.NOBODY),
+        ([MINE, IMPORTER, ITS], Reader.IMPORT),
+        ([MINE, IMPORTER, ITS, STDLIB], Reader.IMPORT),
+    ],
+)
+def test_the_frames_tell_who_reads(frames: list[tuple[str, str]], expected: Reader) -> None:
+    """From the one that reads outwards, the first that is not neutral decides."""
+    assert reader(frame_of(*frames), sys._getframe()) is expected
+
+
+def test_the_frame_that_has_begun_the_block_is_the_programs() -> None:
+    """Whatever has called it."""
+    inner = frame_of(JAX, MINE, STDLIB)
+    begun = inner.f_back
+    assert begun is not None and reader(inner, begun.f_back) is Reader.PROGRAM
+    assert reader(frame_of(JAX, STDLIB), None) is Reader.NOBODY
+
+
+def test_sources_that_pythons_own_modules_look_up_are_code() -> None:
+    """Of other files they read for the program."""
+    frame = frame_of(MINE, ("linecache", "linecache.py"))
+    assert reader(frame, sys._getframe(), "model.py") is Reader.NOBODY
+    assert reader(frame, sys._getframe(), "rates.txt") is Reader.PROGRAM
+    assert looks_for_code(frame_of(MINE, ("inspect", "inspect.py"), ("os", "os.py")))
+    assert not looks_for_code(frame_of(("inspect", "inspect.py"), MINE, ("os", "os.py")))

@@ -9,7 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from jcache.fingerprint.io.digests import now
+from jcache.fingerprint.io.digests import (
+    TOO_LARGE,
+    Contents,
+    Look,
+    is_look,
+    is_read,
+    label_of,
+    names_in,
+    now,
+    path_of,
+    seen,
+)
 from tests.helpers.jax_programs import run
 from tests.helpers.reads import WATCH, of, reads_of
 
@@ -61,3 +72,57 @@ def test_a_pipe_is_not_touched(tmp_path: Path) -> None:
     reads = reads_of(lambda: got.append((tmp_path / "pipe").read_text()))
     assert got == ["for you"] and writer.wait() == 0 and "no regular file" in str(reads.reason)
     assert now([f"file {tmp_path}/pipe"])[f"file {tmp_path}/pipe"] == "no regular file"
+
+
+@pytest.mark.parametrize("look", Look)
+def test_a_label_tells_what_was_read(look: Look, tmp_path: Path) -> None:
+    """It begins with what that is, and the rest of it is the name, which may have spaces."""
+    label = label_of(look, f"{tmp_path}/a b")
+    assert path_of(label) == f"{tmp_path}/a b" and is_read(label)
+    assert is_look(label) == (look in {Look.KIND, Look.STATUS, Look.LINK})
+    assert now([label]) == {label: "absent"}
+    assert not is_read(f"argument {label}")
+
+
+def test_what_there_is_at_a_path_is_told_as_far_as_it_is_asked(tmp_path: Path) -> None:
+    """Its kind, where a link leads, or size, mode and time."""
+    (tmp_path / "file").write_bytes(b"12")
+    (tmp_path / "file").chmod(0o640)
+    os.utime(tmp_path / "file", ns=(1, 5))
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    kinds = [seen(str(tmp_path / name), Look.KIND) for name in ("file", "link", ".", "pipe", "none", "file/none")]
+    assert kinds == ["a file", "a file", "a directory", "something else", "absent", "absent"]
+    assert seen(str(tmp_path / "link"), Look.STATUS) == "a file of 2 bytes, mode 640, changed at 5"
+    links = [seen(str(tmp_path / name), Look.LINK) for name in ("link", "file", "none")]
+    assert links == ["to 'file'", "no link", "absent"]
+    assert seen("a\0b", Look.KIND) == "absent" and seen("a\0b", Look.STATUS) == "unknown (ValueError)"
+
+
+def test_a_directory_counts_by_the_names_in_it(tmp_path: Path) -> None:
+    """Not by what is in the files."""
+    texts = [names_in(str(tmp_path))]
+    for name, content in (("a", b"1"), ("b", b"1"), ("b", b"2")):
+        (tmp_path / name).write_bytes(content)
+        texts.append(names_in(str(tmp_path)))
+    assert len(set(texts[:3])) == 3 and texts[2] == texts[3] and texts[2].startswith("2 names ")
+    assert names_in(str(tmp_path / "a")) == names_in(str(tmp_path / "none")) == "absent"
+
+
+def test_files_are_digested_up_to_a_number_of_bytes_in_all(tmp_path: Path) -> None:
+    """One of as many bytes as are left is digested, and one of more is too large."""
+    for name, size in (("a", 60), ("b", 40), ("c", 41)):
+        (tmp_path / name).write_bytes(b"x" * size)
+    for second, expected in (("b", of(b"x" * 40)), ("c", TOO_LARGE)):
+        contents = Contents(100)
+        assert contents.of_file(str(tmp_path / "a")) == of(b"x" * 60)
+        assert contents.of_file(str(tmp_path / second)) == expected
+
+
+def test_an_empty_log_of_a_database_is_none(tmp_path: Path) -> None:
+    """SQLite makes one to read."""
+    for name, expected in (("rates.db-wal", "absent"), ("rates.db", of(b""))):
+        (tmp_path / name).touch()
+        assert Contents().of_file(str(tmp_path / name)) == expected
+    (tmp_path / "rates.db-wal").write_bytes(b"1")
+    assert Contents().of_file(str(tmp_path / "rates.db-wal")) == of(b"1")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from jcache.fingerprint.io.digests import now
+from jcache.fingerprint.io.reads import Reads
 from tests.helpers.reads import of, opened, reads_of
 
 READING: Mapping[str, Callable[[Path], object]] = {
@@ -137,4 +138,55 @@ def test_what_cannot_be_told_again_is_a_reason(what: str, rates: Path) -> None:
 def test_the_null_device_is_nothing() -> None:
     """Output that is thrown away is no effect."""
     reads = reads_of(lambda: opened(os.devnull, "w"))
+    assert not reads.parts and reads.reason is None
+
+
+def test_what_a_process_is_given_by_name_counts(rates: Path) -> None:
+    """A block that is not strict may start a process, which reads the files among its arguments, perhaps."""
+    other = rates.with_name("other")
+    for arguments, options in (
+        ([sys.executable, "-c", "", str(rates), str(other)], {}),
+        ([sys.executable, "-c", "", rates.name], {"cwd": rates.parent}),
+        ([os.fsencode(sys.executable), b"-c", b"", os.fsencode(rates)], {}),
+    ):
+        with Reads(strict=False) as reads:
+            subprocess.run(arguments, check=True, **options)  # type: ignore[call-overload]
+        assert {each for each in reads.parts if each.startswith("file ") and str(rates.parent) in each} == {
+            f"file {rates}"
+        }
+        assert reads.reason is None
+
+
+def test_what_an_entry_of_a_directory_tells_counts(rates: Path) -> None:
+    """A block that is not strict depends on the names in the directory, and on what each entry may be asked."""
+    with Reads(strict=False) as reads:
+        sizes = [entry.stat().st_size for entry in os.scandir(rates.parent)]
+    assert sizes == [rates.stat().st_size]
+    assert set(reads.parts) == {f"directory {rates.parent}", f"status {rates}"}
+
+
+def test_what_is_linked_to_a_place_of_the_blocks_counts(rates: Path) -> None:
+    """Its content does, and not that of a file that the block has written itself, wherever it is moved to."""
+    with Reads(strict=False) as reads:
+        (rates.parent / "made").mkdir()
+        os.link(rates, rates.parent / "made" / "rates")
+        (rates.parent / "made" / "rates").read_text()
+        (rates.parent / "written").write_text("1")
+        (rates.parent / "written").rename(rates.parent / "made" / "written")
+        (rates.parent / "made" / "written").read_text()
+    assert {each for each in reads.parts if each.startswith("file")} == {f"file {rates}"} and reads.reason is None
+
+
+def test_a_pair_of_sockets_for_an_event_loop_is_no_network() -> None:
+    """A socket of the host itself leads nowhere until it is connected."""
+    assert reads_of(lambda: list(map(socket.socket.close, socket.socketpair()))).reason is None
+    assert reads_of(lambda: socket.socket(socket.AF_INET).close()).reason == "used the network"
+
+
+def test_a_descriptor_is_a_file_that_is_open_already(rates: Path) -> None:
+    """What is opened or asked by its number was noted when it was opened, if that was in the block."""
+    descriptor = os.open(rates, os.O_RDONLY)
+    with Reads() as reads:
+        os.stat(descriptor)
+        opened(descriptor)
     assert not reads.parts and reads.reason is None

@@ -3,7 +3,9 @@
 import os
 import threading
 from pathlib import Path
+from types import FrameType
 
+from jcache.fingerprint.io import open_blocks
 from jcache.fingerprint.io.reads import Reads
 from tests.helpers.reads import reads_of
 
@@ -33,3 +35,49 @@ def test_blocks_within_blocks_all_hear(rates: Path) -> None:
         with Reads() as inner:
             os.getenv("RATE")
     assert list(inner.parts) == ["environment RATE"] and len(outer.parts) == 2
+
+
+def test_a_thread_works_for_the_blocks_that_it_is_given() -> None:
+    """For those of them that are open, and for its own again afterwards, until they are left."""
+    with Reads() as mine, Reads() as other:
+        with open_blocks.working_for([other]):
+            assert open_blocks.of_this_thread() == [other]
+            with open_blocks.working_for([]):
+                assert open_blocks.of_this_thread() == []
+            open_blocks.leave(other)
+            assert open_blocks.of_this_thread() == []
+        assert open_blocks.of_this_thread() == [mine]
+        open_blocks.enter(other)
+        with open_blocks.working_for([Reads(), mine]):
+            assert open_blocks.of_this_thread() == [mine]
+    assert open_blocks.of_this_thread() == [] and open_blocks.are_none()
+
+
+def test_what_goes_wrong_with_a_note_is_a_reason() -> None:
+    """The program goes on, and a later process may see no such thing."""
+
+    def failing(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with Reads() as reads:
+        open_blocks.tell([reads], failing, ())
+    assert reads.reason == "could not be watched (ZeroDivisionError())" and reads.is_passing
+
+
+def test_what_a_note_reads_itself_is_not_told(rates: Path) -> None:
+    """The frame that it is told of is the one that has called."""
+    told = []
+
+    def note(blocks: list[Reads], frame: FrameType, *arguments: object) -> None:
+        rates.read_text()
+        told.append((frame.f_code.co_name, *arguments))
+
+    def caller() -> None:
+        open_blocks.tell([reads], note, (1, 2), depth=0)
+        open_blocks.tell([reads], note, (3,))
+
+    with Reads() as reads:
+        caller()
+        rates.with_name("other").exists()
+    assert told == [("caller", 1, 2), ("test_what_a_note_reads_itself_is_not_told", 3)]
+    assert list(reads.parts) == [f"existence {rates.with_name('other')}"]
