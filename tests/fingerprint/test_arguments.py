@@ -80,6 +80,14 @@ def test_each_parameter_has_a_name_and_a_value(
     assert bound(Call(many, args, kwargs)) == expected
 
 
+def test_a_keyword_is_no_value_of_a_positional_parameter() -> None:
+    """The name of a positional-only parameter may be that of a keyword beside it."""
+
+    def f(a: int = 1, /, **more: int) -> None: ...
+
+    assert bound(Call(f, (), {"a": 5})) == [("a", 1), ("a=", 5)]
+
+
 def one(a: int, *, c: int = 3) -> None: ...
 
 

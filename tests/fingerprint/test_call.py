@@ -48,6 +48,8 @@ def test_the_order_of_a_dictionary_counts_for_a_trace() -> None:
         for for_trace in (False, True)
     }
     assert keys[False][0] == keys[False][1] and keys[True][0] != keys[True][1]
+    given = {"b": 2, "a": 1}
+    assert changed_meanwhile(fingerprint(f, (given,), for_trace=True), f, (given,), {}) == []
 
 
 @pytest.mark.parametrize(

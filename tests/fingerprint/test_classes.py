@@ -99,6 +99,7 @@ def test_descriptions_tell_what_generated_code_does() -> None:
     made = [
         described(each)
         for each in (mesh(default=1), mesh(default=2), mesh(default=1, compare=False), mesh(default=1, init=False),
+                     mesh(default_factory=list), mesh(default_factory=dict),
                      dataclasses.make_dataclass("Mesh", [("m", int, 2), ("n", int, 1)]),
                      dataclasses.make_dataclass("Mesh", [("n", int, 1), ("m", int, 2)], frozen=True))
     ]  # fmt: skip
