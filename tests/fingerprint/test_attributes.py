@@ -93,8 +93,10 @@ class Model:
 
 
 def test_what_a_cached_property_keeps_is_told_from_an_attribute() -> None:
-    """Of the class itself and of one derived from it."""
+    """Of the class itself and of one derived from it, unless that replaces the property."""
     derived, other = type("Derived", (Model,), {}), type("Other", (), {"size": 1})
+    assert not is_kept(type("Replaced", (Model,), {"size": 0}), "size")
+    assert is_kept(type("Again", (type("Plain", (), {"size": 0}),), {"size": vars(Model)["size"]}), "size")
     assert [is_kept(Model, name) for name in ("size", "area", "plain", "missing")] == [True, False, False, False]
     assert is_kept(derived, "size") and not is_kept(other, "size")
 

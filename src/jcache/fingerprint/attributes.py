@@ -57,8 +57,12 @@ def is_whole(cls: type) -> bool:
 
 
 def is_kept(cls: type, name: str) -> bool:
-    """Return whether an attribute is the cached value of a property, which follows from the object's other state."""
-    return any(type(vars(each).get(name)) is functools.cached_property for each in cls.__mro__)
+    """Return whether an attribute is the cached value of a property, which follows from the object's other state.
+
+    The first class that has the name decides, as it does for Python: a derived class may replace the property.
+    """
+    found = next((members[name] for each in cls.__mro__ if name in (members := vars(each))), None)
+    return type(found) is functools.cached_property
 
 
 def names_in(cls: type) -> Iterator[frozenset[str]]:
