@@ -74,7 +74,7 @@ def test_what_is_made_of_the_rest_is_no_member(cls: type, names: set[str]) -> No
 
 
 def test_attributes_of_attrs_are_described() -> None:
-    """What attrs has made of them is no member."""
+    """The methods that attrs generates from them are no members."""
     attrs = pytest.importorskip("attrs")
 
     @attrs.define
@@ -84,7 +84,7 @@ def test_attributes_of_attrs_are_described() -> None:
         def f(self) -> int:
             return self.n
 
-    assert written(Grid) == {"(attribute 0)", "f"}
+    assert {"(attribute 0)", "f"} <= written(Grid) and not {"__init__", "__eq__", "__repr__"} & written(Grid)
 
 
 def test_descriptions_tell_what_generated_code_does() -> None:
