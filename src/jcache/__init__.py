@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     )
     from jcache.runs.graph_report import GraphReport as GraphReport
     from jcache.runs.log import Program as Program
+    from jcache.runs.remote_report import RemoteReport as RemoteReport
     from jcache.runs.report import RunReport as RunReport
     from jcache.runs.trace_report import TraceReport as TraceReport
     from jcache.runtime.enable import (
@@ -112,6 +113,7 @@ _MODULES = {
     "jcache.runs.calls": "GraphCall TraceCall",
     "jcache.runs.graph_report": "GraphReport",
     "jcache.runs.log": "Program",
+    "jcache.runs.remote_report": "RemoteReport",
     "jcache.runs.report": "RunReport",
     "jcache.runs.trace_report": "TraceReport",
     "jcache.runtime.enable": "disable enable stats",

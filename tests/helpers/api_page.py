@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, ForwardRef
 
 import jcache
 from tests.helpers.documents import ROOT
@@ -113,6 +113,8 @@ def _default(value: Any) -> str:
 
 
 def _annotation(annotation: Any) -> str:
+    if isinstance(annotation, ForwardRef):  # of a namedtuple
+        annotation = annotation.__forward_arg__
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return _MODULE.sub("", text.replace("'", ""))
 
