@@ -2,11 +2,11 @@
 
 import pytest
 
-from jcache.vocabulary import RANK, VOCABULARY, Item, bypass_resolution, not_stored_resolution
+from jcache.vocabulary import RANK, VOCABULARY, CauseKind, bypass_resolution, not_stored_resolution
 
 
-@pytest.mark.parametrize("item", Item)
-def test_each_cause_has_its_words(item: Item) -> None:
+@pytest.mark.parametrize("item", CauseKind)
+def test_each_cause_has_its_words(item: CauseKind) -> None:
     """Reason and resolution are there, name nothing but what changed and a command, and end without a full stop."""
     words = VOCABULARY[item]
     for text in words:
@@ -17,9 +17,17 @@ def test_each_cause_has_its_words(item: Item) -> None:
 
 def test_the_order_is_that_of_the_diagnosis() -> None:
     """What became of an entry is asked before what changed, and the harmless before the grave in a module."""
-    order = [Item.DAMAGED, Item.EVICTED, Item.NOT_STORED, Item.FIRST_TIME, Item.VERSION, Item.XLA_FLAGS, Item.SHAPE]
+    order = [
+        CauseKind.DAMAGED,
+        CauseKind.EVICTED,
+        CauseKind.NOT_STORED,
+        CauseKind.FIRST_TIME,
+        CauseKind.VERSION,
+        CauseKind.XLA_FLAGS,
+        CauseKind.SHAPE,
+    ]
     assert [RANK[item] for item in order] == sorted(RANK[item] for item in order)
-    assert RANK[Item.NAMES] < RANK[Item.CONSTANT] < RANK[Item.PROGRAM]
+    assert RANK[CauseKind.NAMES] < RANK[CauseKind.CONSTANT] < RANK[CauseKind.PROGRAM]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 
-class Item(StrEnum):
+class CauseKind(StrEnum):
     """The causes of misses, in the order of the diagnosis."""
 
     BYPASSED = "bypassed"
@@ -62,77 +62,89 @@ class Words(NamedTuple):
 
 _FILL: Final = "fill the cache once: {environment}jcache warm{root} -- {command}"
 VOCABULARY: Final = {
-    Item.BYPASSED: Words("JAX compiles it without a look-up", "turn the cache on for it, or accept the compilation"),
-    Item.DAMAGED: Words("the entry was damaged, so it was compiled again", "look for more damage: jcache verify{root}"),
-    Item.UNREADABLE: Words(
+    CauseKind.BYPASSED: Words(
+        "JAX compiles it without a look-up", "turn the cache on for it, or accept the compilation"
+    ),
+    CauseKind.DAMAGED: Words(
+        "the entry was damaged, so it was compiled again", "look for more damage: jcache verify{root}"
+    ),
+    CauseKind.UNREADABLE: Words(
         "the entry could not be read",
         "check the owner of the directory and the health of the disk: jcache verify{root}",
     ),
-    Item.ABSENT: Words(
+    CauseKind.ABSENT: Words(
         "another process of the program lacks it, so all of them compile it",
         'have each process store what it compiles, `jcache.enable(write="all")`, or give all of them one store: '
         "jcache push URL, then jcache pull URL on each host",
     ),
-    Item.EVICTED: Words(
+    CauseKind.EVICTED: Words(
         "the entry was there in an earlier run, and has been removed since",
         "raise the bound or pin what must stay: jcache config{root}, jcache pin{root}",
     ),
-    Item.MEANWHILE: Words(
+    CauseKind.MEANWHILE: Words(
         "another thread or process has stored it meanwhile",
         "start one process first, or fill the cache once: {environment}jcache warm{root} -- {command}",
     ),
-    Item.NOT_STORED: Words("it was compiled before, and could not be stored", "have it stored: jcache run stores all"),
-    Item.FIRST_TIME: Words("nothing of this name was there", _FILL),
-    Item.VERSION: Words("another version of {name} makes other keys", _FILL),
-    Item.PLATFORM: Words("another version of the driver or the platform's libraries makes other keys", _FILL),
-    Item.XLA_FLAGS: Words("XLA's flags are part of every key", f"use the same flags in all runs, or {_FILL}"),
-    Item.DEVICES: Words("the devices are part of every key", f"run on the same devices, or {_FILL}"),
-    Item.CPU: Words(
+    CauseKind.NOT_STORED: Words(
+        "it was compiled before, and could not be stored", "have it stored: jcache run stores all"
+    ),
+    CauseKind.FIRST_TIME: Words("nothing of this name was there", _FILL),
+    CauseKind.VERSION: Words("another version of {name} makes other keys", _FILL),
+    CauseKind.PLATFORM: Words("another version of the driver or the platform's libraries makes other keys", _FILL),
+    CauseKind.XLA_FLAGS: Words("XLA's flags are part of every key", f"use the same flags in all runs, or {_FILL}"),
+    CauseKind.DEVICES: Words("the devices are part of every key", f"run on the same devices, or {_FILL}"),
+    CauseKind.CPU: Words(
         "the machine's CPU features or its topology are part of every key",
         "have a cache for each kind of machine, or fill it there: {environment}jcache warm{root} -- {command}",
     ),
-    Item.CACHE_PATH: Words(
+    CauseKind.CACHE_PATH: Words(
         "this JAX has the path of the cache directory in its keys",
         "run the program with jcache run or jcache.enable(), or set jax_persistent_cache_enable_xla_caches to none",
     ),
-    Item.COMPILE_OPTION: Words("compile options are part of the key", f"use the same option in all runs, or {_FILL}"),
-    Item.JAX_OPTION: Words("this option changes the programs that JAX makes", f"set it alike in all runs, or {_FILL}"),
-    Item.KEY_PART: Words("this part of JAX's key changed", f"keep it the same in all runs, or {_FILL}"),
-    Item.STATIC: Words(
+    CauseKind.COMPILE_OPTION: Words(
+        "compile options are part of the key", f"use the same option in all runs, or {_FILL}"
+    ),
+    CauseKind.JAX_OPTION: Words(
+        "this option changes the programs that JAX makes", f"set it alike in all runs, or {_FILL}"
+    ),
+    CauseKind.KEY_PART: Words("this part of JAX's key changed", f"keep it the same in all runs, or {_FILL}"),
+    CauseKind.STATIC: Words(
         "each value of a static argument is a program of its own",
         "pass it as an array if it varies, or warm all values: {environment}jcache warm{root} -- {command}",
     ),
-    Item.STRUCTURE: Words("other arguments make another program", "pass the same pytree in all runs"),
-    Item.DTYPE: Words("each dtype is a program of its own", "convert the argument before the call: x.astype(…)"),
-    Item.SHAPE: Words("each shape is a program of its own", "pad arrays to few sizes, or warm all of them"),
-    Item.WEAK_TYPE: Words(
+    CauseKind.STRUCTURE: Words("other arguments make another program", "pass the same pytree in all runs"),
+    CauseKind.DTYPE: Words("each dtype is a program of its own", "convert the argument before the call: x.astype(…)"),
+    CauseKind.SHAPE: Words("each shape is a program of its own", "pad arrays to few sizes, or warm all of them"),
+    CauseKind.WEAK_TYPE: Words(
         "Python numbers are weakly typed, arrays are not", "pass jnp.asarray(x, dtype) where a Python number was passed"
     ),
-    Item.SHARDING: Words("each sharding is a program of its own", "place the argument the same way: jax.device_put"),
-    Item.DONATION: Words("donated arguments are part of the program", "keep donate_argnums and donate_argnames"),
-    Item.NAMES: Words(
+    CauseKind.SHARDING: Words(
+        "each sharding is a program of its own", "place the argument the same way: jax.device_put"
+    ),
+    CauseKind.DONATION: Words("donated arguments are part of the program", "keep donate_argnums and donate_argnames"),
+    CauseKind.NAMES: Words(
         "same program but for names, and JAX hashes the names of functions and results", f"keep names, or {_FILL}"
     ),
-    Item.CONSTANT: Words(
+    CauseKind.CONSTANT: Words(
         "the value of a constant in the program changed; a captured array or number is part of the program",
         "pass the value as an argument",
     ),
-    Item.HASH_SEED: Words(
+    CauseKind.HASH_SEED: Words(
         "the program iterates a set or hashes strings, so its order follows the seed", "sort what is iterated"
     ),
-    Item.CHURN: Words(
+    CauseKind.CHURN: Words(
         "3 runs gave 3 keys and never a hit: something in the program changes in every process",
         "keep id(), addresses, timestamps and the order of sets out of the program",
     ),
-    Item.ORDER: Words("the same operations come in another order", "sort what is iterated, a set for example"),
-    Item.WORLD: Words(
+    CauseKind.ORDER: Words("the same operations come in another order", "sort what is iterated, a set for example"),
+    CauseKind.WORLD: Words(
         "something that the program may depend on is new, so it is traced once and compared", "nothing to do"
     ),
-    Item.PROGRAM: Words("the code of the function changed", "nothing to do if the change is meant"),
-    Item.UNKNOWN: Words("the record does not tell what changed", "run it again with JCACHE_RECORD=modules"),
+    CauseKind.PROGRAM: Words("the code of the function changed", "nothing to do if the change is meant"),
+    CauseKind.UNKNOWN: Words("the record does not tell what changed", "run it again with JCACHE_RECORD=modules"),
 }
 KEEP_PINNED: Final = "pin what must stay: jcache pin{root}"  # for what somebody has removed by hand
-RANK: Final = {item: number for number, item in enumerate(Item)}
+RANK: Final = {item: number for number, item in enumerate(CauseKind)}
 
 _NOT_STORED_RESOLUTIONS: Final = {  # by the beginning of the reason
     "compiled in less than": "lower JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS, or use jcache run, which stores all",
@@ -157,12 +169,12 @@ _BYPASS_RESOLUTIONS: Final = {
 
 def not_stored_resolution(reason: str) -> str:
     """Return what to do about a program that could not be stored for a reason."""
-    return _by_beginning(_NOT_STORED_RESOLUTIONS, reason) or VOCABULARY[Item.NOT_STORED].resolution
+    return _by_beginning(_NOT_STORED_RESOLUTIONS, reason) or VOCABULARY[CauseKind.NOT_STORED].resolution
 
 
 def bypass_resolution(reason: str) -> str:
     """Return what to do about a program that was compiled without a look-up for a reason."""
-    return _by_beginning(_BYPASS_RESOLUTIONS, reason) or VOCABULARY[Item.BYPASSED].resolution
+    return _by_beginning(_BYPASS_RESOLUTIONS, reason) or VOCABULARY[CauseKind.BYPASSED].resolution
 
 
 def _by_beginning(table: dict[str, str], text: str) -> str | None:

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from jcache.admin.usage import Grouping, Order, ordered, sum_up
+from jcache.admin.usage import Grouping, UsageOrder, ordered, sum_up
 from jcache.layout import Kind, Root
 from jcache.runs.report import report_of
 from jcache.store.ledger import Known
@@ -34,8 +34,8 @@ def store(plain: Root, chance: random.Random) -> Store:
 
 
 @pytest.mark.parametrize("by", Grouping)
-@pytest.mark.parametrize("order", Order)
-def test_groups_add_up(store: Store, by: Grouping, order: Order) -> None:
+@pytest.mark.parametrize("order", UsageOrder)
+def test_groups_add_up(store: Store, by: Grouping, order: UsageOrder) -> None:
     """Every entry counts in one group, whatever the groups are, and the order changes no sum."""
     entries = store.entries()
     groups = ordered(sum_up(store, by, Kind), order)
@@ -44,7 +44,7 @@ def test_groups_add_up(store: Store, by: Grouping, order: Order) -> None:
     assert sum(group.seconds or 0 for group in groups) == 20 * 1.5
     assert all(0 <= group.runs <= 3 for group in groups) and max(group.runs for group in groups) > 0
     values = [getattr(group, order.value) or 0 for group in groups]
-    assert values == sorted(values, reverse=order is not Order.NAME)
+    assert values == sorted(values, reverse=order is not UsageOrder.NAME)
 
 
 def test_seconds_are_read_on_request(store: Store) -> None:

@@ -4,25 +4,25 @@ import pytest
 
 from jcache.explain.arguments import argument_changes, static_changes
 from jcache.runs.record import Argument
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.records import program
 
 
 @pytest.mark.parametrize(
     ("new", "old", "items", "pairs"),
     [
-        ("f32[61,128]", "f32[64,128]", [Item.SHAPE], {("64", "61")}),
-        ("f32[]", "f32[64]", [Item.SHAPE], {("64", "")}),
-        ("bf16[64]", "f32[64]", [Item.DTYPE], {("f32", "bf16")}),
-        ("i32[3]", "f32[4]", [Item.DTYPE, Item.SHAPE], {("f32", "i32")}),
-        ("f32[]{weak_type=True}", "f32[]", [Item.WEAK_TYPE], set()),
-        ("key<fry>[2]", "key<fry>[3]", [Item.SHAPE], {("3", "2")}),
-        ("Token", "f32[3]", [Item.DTYPE], {("f32[3]", "Token")}),
+        ("f32[61,128]", "f32[64,128]", [CauseKind.SHAPE], {("64", "61")}),
+        ("f32[]", "f32[64]", [CauseKind.SHAPE], {("64", "")}),
+        ("bf16[64]", "f32[64]", [CauseKind.DTYPE], {("f32", "bf16")}),
+        ("i32[3]", "f32[4]", [CauseKind.DTYPE, CauseKind.SHAPE], {("f32", "i32")}),
+        ("f32[]{weak_type=True}", "f32[]", [CauseKind.WEAK_TYPE], set()),
+        ("key<fry>[2]", "key<fry>[3]", [CauseKind.SHAPE], {("3", "2")}),
+        ("Token", "f32[3]", [CauseKind.DTYPE], {("f32[3]", "Token")}),
         ("f32[3]", "f32[3]", [], set()),
     ],
 )
 def test_types_are_compared_by_dtype_shape_and_weakness(
-    new: str, old: str, items: list[Item], pairs: set[tuple[str, str]]
+    new: str, old: str, items: list[CauseKind], pairs: set[tuple[str, str]]
 ) -> None:
     """Each way in which two types differ is a change, with the sizes or dtypes that differ."""
     ours, theirs = (program(arguments=(Argument("x", kind),)) for kind in (new, old))

@@ -5,7 +5,7 @@ import pytest
 from jcache.explain.baseline import History, program_of
 from jcache.runs.calls import HIT
 from jcache.runs.record import Argument
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.records import FAST_MATH, argument, explained, module_text, process, program, run
 
 USUALLY = (program("init"), program("step"), program("loss"))
@@ -51,7 +51,7 @@ def test_a_renamed_function_is_found_by_its_module() -> None:
         texts=(old, new),
     )
     (cause,) = found.causes
-    assert (cause.item, cause.current, cause.baseline) == (Item.NAMES, "@train_step", "@step")
+    assert (cause.item, cause.current, cause.baseline) == (CauseKind.NAMES, "@train_step", "@step")
 
 
 def test_a_miss_is_compared_with_what_is_nearest() -> None:
@@ -61,9 +61,9 @@ def test_a_miss_is_compared_with_what_is_nearest() -> None:
     now = process(USUALLY[0]._replace(outcome=HIT), step)
     runs = [run(1, process(*USUALLY)), run(2, flagged), run(3, now)]
     (cause,) = explained(*runs).causes
-    assert (cause.item, cause.compared and cause.compared.run) == (Item.SHAPE, runs[0])
+    assert (cause.item, cause.compared and cause.compared.run) == (CauseKind.SHAPE, runs[0])
     (strict,) = explained(*runs, baseline=runs[1]).causes
-    assert (strict.item, strict.compared and strict.compared.run) == (Item.XLA_FLAGS, runs[1])
+    assert (strict.item, strict.compared and strict.compared.run) == (CauseKind.XLA_FLAGS, runs[1])
 
 
 def test_programs_of_one_name_are_paired_by_what_differs_least() -> None:
@@ -83,5 +83,5 @@ def test_of_very_many_programs_of_a_name_those_at_the_same_place_are_compared() 
         for flags in ("", FAST_MATH)
     )
     (cause,) = explained(run(1, process(*before)), run(2, process(*now, flags=FAST_MATH))).causes
-    assert (cause.item, cause.misses) == (Item.XLA_FLAGS, 150)
+    assert (cause.item, cause.misses) == (CauseKind.XLA_FLAGS, 150)
     assert cause.compared is not None and cause.compared.program.arguments == cause.programs[0].program.arguments

@@ -7,7 +7,7 @@ from jcache.explain.cause_history import causes_of
 from jcache.explain.evidence import NoEvidence
 from jcache.runs.calls import HIT, STORED
 from jcache.runs.record import RunRecord
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.records import FAST_MATH, SECOND, START, TextPrograms, argument, process, program, run
 
 PROGRAMS = st.builds(
@@ -35,9 +35,9 @@ def test_causes_of_several_runs() -> None:
     flagged = run(2, process(program("step", flags=FAST_MATH), program("loss", flags=FAST_MATH), flags=FAST_MATH))
     other = run(3, process(program("step", "other", arguments=argument(type="f32[61,128]"))))
     found = causes([usual, flagged, other])
-    assert found[str(Item.FIRST_TIME), ""] == (2, 1, 1)
-    assert found[str(Item.XLA_FLAGS), ""][:2] == (2, 1)
-    assert causes([usual, flagged], {flagged.id}) == {(str(Item.XLA_FLAGS), ""): (2, 1, 2)}
+    assert found[str(CauseKind.FIRST_TIME), ""] == (2, 1, 1)
+    assert found[str(CauseKind.XLA_FLAGS), ""][:2] == (2, 1)
+    assert causes([usual, flagged], {flagged.id}) == {(str(CauseKind.XLA_FLAGS), ""): (2, 1, 2)}
 
 
 @given(st.lists(st.lists(PROGRAMS, max_size=4), max_size=5))

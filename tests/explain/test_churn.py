@@ -3,7 +3,7 @@
 import pytest
 
 from jcache.runs.calls import HIT, STORED
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.records import argument, explained, module_text, process, program, run
 
 
@@ -14,7 +14,7 @@ def test_three_runs_with_three_keys_and_never_a_hit_are_churn() -> None:
         run(n, process(program("step", text), program("loss", outcome=HIT if n else STORED)))
         for n, text in enumerate(texts)
     ]
-    for number, item in ((1, Item.CONSTANT), (2, Item.CHURN), (3, Item.CHURN)):
+    for number, item in ((1, CauseKind.CONSTANT), (2, CauseKind.CHURN), (3, CauseKind.CHURN)):
         (cause,) = explained(*runs[: number + 1], texts=texts).causes
         assert (cause.item, cause.current) == (item, f"dense<{number}.0> : tensor<f32>")
 
@@ -31,4 +31,4 @@ def test_what_is_no_churn(other: str) -> None:
     commands = [("python", "train.py", *(["-n", str(n)] if other == "command" else [])) for n in range(3)]
     runs = [run(n, process(one), command=commands[n]) for n, one in enumerate(programs)]
     (cause,) = explained(*runs, texts=texts).causes
-    assert cause.item is (Item.SHAPE if other == "shape" else Item.CONSTANT)
+    assert cause.item is (CauseKind.SHAPE if other == "shape" else CauseKind.CONSTANT)

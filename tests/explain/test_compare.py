@@ -1,6 +1,6 @@
 """What differs between two recorded programs, in the order of the vocabulary."""
 
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.records import explained, module_text, process, program, run
 
 
@@ -12,4 +12,4 @@ def test_the_hash_seed_explains_another_order() -> None:
         for n, text in enumerate((old, new))
     ]
     (cause,) = explained(*runs, texts=(old, new)).causes
-    assert (cause.item, cause.current, cause.baseline) == (Item.HASH_SEED, "digest1", "digest0")
+    assert (cause.item, cause.current, cause.baseline) == (CauseKind.HASH_SEED, "digest1", "digest0")

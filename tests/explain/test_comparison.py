@@ -10,7 +10,7 @@ from jcache.explain.root_evidence import RootEvidence
 from jcache.layout import Kind
 from jcache.store.roots import create_root
 from jcache.store.store import Store
-from jcache.vocabulary import VOCABULARY, Item
+from jcache.vocabulary import VOCABULARY, CauseKind
 from tests.helpers.entries import add, executable, key
 from tests.helpers.records import TextPrograms, argument, process, program, run
 
@@ -35,7 +35,12 @@ def test_two_recorded_keys_have_all_their_differences(store: Store) -> None:
     """All that differs between two recorded keys is listed, in the order of the vocabulary, with its words."""
     found = compared(store, NEW.key, OLD.key)
     assert found.is_recorded
-    assert [change.item for change in found.changes] == [Item.STATIC, Item.DTYPE, Item.SHAPE, Item.DONATION]
+    assert [change.item for change in found.changes] == [
+        CauseKind.STATIC,
+        CauseKind.DTYPE,
+        CauseKind.SHAPE,
+        CauseKind.DONATION,
+    ]
     causes = found.to_json()["causes"]
     assert [cause["reason"] for cause in causes] == [VOCABULARY[change.item].reason for change in found.changes]
     assert found.current_module == NEW.parts["computation"]
@@ -57,5 +62,5 @@ def test_keys_of_two_functions_are_told_apart(store: Store) -> None:
     """Keys of different functions have that as their difference, and it reads from the second to the first."""
     found = compared(store, key(1, "jit_step"), key(2, "jit_loss"))
     (change,) = found.changes
-    assert (change.item, change.baseline, change.current) == (Item.PROGRAM, "jit_loss", "jit_step")
+    assert (change.item, change.baseline, change.current) == (CauseKind.PROGRAM, "jit_loss", "jit_step")
     assert "two different functions" in change.note

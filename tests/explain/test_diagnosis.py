@@ -13,7 +13,7 @@ from jcache.explain.diagnosis import diagnose
 from jcache.runs.calls import BYPASSED, HIT, NOT_STORED, STORED
 from jcache.runs.log_messages import ABSENT_IN_ANOTHER
 from jcache.runs.record import Argument, ProcessRecord, ProgramRecord, RunRecord, record_from
-from jcache.vocabulary import VOCABULARY, Item
+from jcache.vocabulary import VOCABULARY, CauseKind
 from tests.helpers.records import (
     FAST_MATH,
     JAXLIB,
@@ -52,34 +52,34 @@ def with_value(part: str, value: str) -> dict[str, Any]:
 
 
 NEW = "module @jit_step, changed"
-CHANGES: dict[str, tuple[Item, Callable[[], tuple[ProcessRecord, int]], str, str]] = {
+CHANGES: dict[str, tuple[CauseKind, Callable[[], tuple[ProcessRecord, int]], str, str]] = {
     "an XLA flag": (
-        Item.XLA_FLAGS,
+        CauseKind.XLA_FLAGS,
         lambda: all_changed({"flags": FAST_MATH}, flags=FAST_MATH),
         FAST_MATH,
         "",
     ),
     "jax and jaxlib": (
-        Item.VERSION,
+        CauseKind.VERSION,
         lambda: all_changed({"jaxlib": "0.12.0"}, jaxlib="0.12.0", module="by another JAX"),
         "0.12.0, 0.12.0",
         "0.10.2, 0.10.2",
     ),
     "the number of devices": (
-        Item.DEVICES,
+        CauseKind.DEVICES,
         lambda: all_changed({"devices": ("8 x cpu",)}, topology="8 x cpu"),
         "8 x cpu",
         "1 x cpu",
     ),
-    "CPU features": (Item.CPU, lambda: all_changed({"host": "there"}, topology="another CPU"), "there", "here"),
+    "CPU features": (CauseKind.CPU, lambda: all_changed({"host": "there"}, topology="another CPU"), "there", "here"),
     "a version of the platform": (
-        Item.PLATFORM,
+        CauseKind.PLATFORM,
         lambda: all_changed(with_value(PLATFORM, "cuda 13"), parts={PLATFORM: sha256("cuda 13")}),
         sha256("cuda 13")[:8],
         sha256("cpu")[:8],
     ),
     "x64": (
-        Item.JAX_OPTION,
+        CauseKind.JAX_OPTION,
         lambda: all_changed(
             {"options": ({**USUAL, "jax_enable_x64": "True"},)}, module=NEW, arguments=argument(type="f64[64,128]")
         ),
@@ -87,38 +87,38 @@ CHANGES: dict[str, tuple[Item, Callable[[], tuple[ProcessRecord, int]], str, str
         "False",
     ),
     "matmul precision": (
-        Item.JAX_OPTION,
+        CauseKind.JAX_OPTION,
         lambda: all_changed({"options": ({**USUAL, "jax_default_matmul_precision": "highest"},)}, module=NEW),
         "highest",
         "None",
     ),
     "a part of the key that is not known": (
-        Item.KEY_PART,
+        CauseKind.KEY_PART,
         lambda: all_changed(parts={"custom_hook": sha256("mine")}),
         sha256("mine")[:8],
         "",
     ),
-    "a static argument": (Item.STATIC, lambda: one_changed(module=NEW, static={"n": "3"}), "3", ""),
+    "a static argument": (CauseKind.STATIC, lambda: one_changed(module=NEW, static={"n": "3"}), "3", ""),
     "a shape": (
-        Item.SHAPE,
+        CauseKind.SHAPE,
         lambda: one_changed(module=NEW, arguments=argument(type="f32[61,128]")),
         "f32[61,128]",
         "f32[64,128]",
     ),
     "a dtype": (
-        Item.DTYPE,
+        CauseKind.DTYPE,
         lambda: one_changed(module=NEW, arguments=argument(type="bf16[64,128]")),
         "bf16[64,128]",
         "f32[64,128]",
     ),
     "a weak type": (
-        Item.WEAK_TYPE,
+        CauseKind.WEAK_TYPE,
         lambda: one_changed(module=NEW, arguments=argument(type="f32[64,128]{weak_type=True}")),
         "f32[64,128], weakly typed",
         "f32[64,128]",
     ),
     "a sharding": (
-        Item.SHARDING,
+        CauseKind.SHARDING,
         lambda: one_changed(
             module=NEW, parts={OPTIONS: sha256("8 partitions")}, arguments=argument(sharding="{'x': 8}")
         ),
@@ -126,19 +126,19 @@ CHANGES: dict[str, tuple[Item, Callable[[], tuple[ProcessRecord, int]], str, str
         "none",
     ),
     "donation": (
-        Item.DONATION,
+        CauseKind.DONATION,
         lambda: one_changed(module=NEW, arguments=argument(donated=True)),
         "donated",
         "not donated",
     ),
     "the number of arguments": (
-        Item.STRUCTURE,
+        CauseKind.STRUCTURE,
         lambda: one_changed(module=NEW, arguments=(*argument(), Argument("mask", "bool[64]"))),
         "mask",
         "",
     ),
     "the type of a captured array": (
-        Item.CONSTANT,
+        CauseKind.CONSTANT,
         lambda: one_changed(module=NEW, constants=("f32[5]",)),
         "f32[5]",
         "",
@@ -162,7 +162,7 @@ def test_each_change_alone_is_the_one_cause(change: str) -> None:
 def test_everything_is_seen_for_the_first_time_in_the_first_run() -> None:
     """The misses of a first run are one cause."""
     (cause,) = explained(run(1, process(*USUALLY))).causes
-    assert (cause.item, cause.misses, cause.baseline) == (Item.FIRST_TIME, 3, "")
+    assert (cause.item, cause.misses, cause.baseline) == (CauseKind.FIRST_TIME, 3, "")
     assert "jcache warm -- python train.py" in cause.resolution
 
 
@@ -172,33 +172,39 @@ REMOVED = "removed 3h ago by jcache prune"
 @pytest.mark.parametrize(
     ("item", "before", "now", "evidence", "reason"),
     [
-        (Item.EVICTED, {}, {}, KnownEvidence(), VOCABULARY[Item.EVICTED].reason),
-        (Item.EVICTED, {"outcome": HIT}, {}, KnownEvidence({program("step").key or "": REMOVED}), REMOVED),
-        (Item.DAMAGED, {}, {}, KnownEvidence(damaged={program("step").key or "": "its digest"}), "its digest"),
-        (Item.DAMAGED, {}, {"reason": "the entry was damaged: bad"}, KnownEvidence(), "the entry was damaged: bad"),
+        (CauseKind.EVICTED, {}, {}, KnownEvidence(), VOCABULARY[CauseKind.EVICTED].reason),
+        (CauseKind.EVICTED, {"outcome": HIT}, {}, KnownEvidence({program("step").key or "": REMOVED}), REMOVED),
+        (CauseKind.DAMAGED, {}, {}, KnownEvidence(damaged={program("step").key or "": "its digest"}), "its digest"),
         (
-            Item.UNREADABLE,
+            CauseKind.DAMAGED,
+            {},
+            {"reason": "the entry was damaged: bad"},
+            KnownEvidence(),
+            "the entry was damaged: bad",
+        ),
+        (
+            CauseKind.UNREADABLE,
             {},
             {"reason": "the cache could not be read: EIO"},
             KnownEvidence(),
             "the cache could not be read: EIO",
         ),
-        (Item.ABSENT, {}, {"reason": ABSENT_IN_ANOTHER}, KnownEvidence(), VOCABULARY[Item.ABSENT].reason),
+        (CauseKind.ABSENT, {}, {"reason": ABSENT_IN_ANOTHER}, KnownEvidence(), VOCABULARY[CauseKind.ABSENT].reason),
         (
-            Item.EVICTED,
+            CauseKind.EVICTED,
             {"outcome": NOT_STORED, "reason": ABSENT_IN_ANOTHER},
             {},
             KnownEvidence(),
-            VOCABULARY[Item.EVICTED].reason,
+            VOCABULARY[CauseKind.EVICTED].reason,
         ),
         *(
-            (Item.NOT_STORED, {"outcome": NOT_STORED, "reason": reason}, {}, KnownEvidence(), reason)
+            (CauseKind.NOT_STORED, {"outcome": NOT_STORED, "reason": reason}, {}, KnownEvidence(), reason)
             for reason in ("compiled in less than 1 s", "smaller than 9 bytes", "it calls back to the host")
         ),
     ],
 )
 def test_a_key_that_was_seen_before_was_lost(
-    item: Item, before: dict[str, Any], now: dict[str, Any], evidence: KnownEvidence, reason: str
+    item: CauseKind, before: dict[str, Any], now: dict[str, Any], evidence: KnownEvidence, reason: str
 ) -> None:
     """A miss of a key that was seen before says what became of its entry, and not what changed."""
     old, new = program("step", **before), program("step", **now)
@@ -210,12 +216,12 @@ def test_a_key_that_was_seen_before_was_lost(
 @pytest.mark.parametrize(
     ("at", "items"),
     [
-        (1.5, [Item.FIRST_TIME, Item.DAMAGED, Item.EVICTED]),
-        (2.5, [Item.FIRST_TIME, Item.DAMAGED, Item.DAMAGED]),
-        (3.5, [Item.FIRST_TIME, Item.EVICTED, Item.DAMAGED]),
+        (1.5, [CauseKind.FIRST_TIME, CauseKind.DAMAGED, CauseKind.EVICTED]),
+        (2.5, [CauseKind.FIRST_TIME, CauseKind.DAMAGED, CauseKind.DAMAGED]),
+        (3.5, [CauseKind.FIRST_TIME, CauseKind.EVICTED, CauseKind.DAMAGED]),
     ],
 )
-def test_damage_that_a_run_finds_itself_explains_its_miss(at: float, items: list[Item]) -> None:
+def test_damage_that_a_run_finds_itself_explains_its_miss(at: float, items: list[CauseKind]) -> None:
     """Damage explains misses of runs that began later, and of the run that was under way, but of no other one."""
     step = program("step")
     evidence = KnownEvidence(damaged={step.key or "": "its digest"}, at_ns=run(0).started_ns + int(at * SECOND))
@@ -228,14 +234,17 @@ def test_damage_that_a_run_finds_itself_explains_its_miss(at: float, items: list
 def test_a_removed_entry_that_no_run_has_recorded_was_evicted() -> None:
     """What the ledger knows of a removed entry suffices."""
     found = explained(run(9, process(program("step"))), evidence=KnownEvidence({program("step").key or "": REMOVED}))
-    assert [(cause.item, cause.reason) for cause in found.causes] == [(Item.EVICTED, REMOVED)]
+    assert [(cause.item, cause.reason) for cause in found.causes] == [(CauseKind.EVICTED, REMOVED)]
 
 
 def test_a_program_that_is_compiled_twice_in_a_run() -> None:
     """The second compilation in one process says why the first one did not help."""
     twice = program("step", outcome=NOT_STORED, reason="compiled in less than 1 s")
     found = explained(run(1, process(twice, twice)))
-    assert Counter({cause.item: cause.misses for cause in found.causes}) == {Item.FIRST_TIME: 1, Item.NOT_STORED: 1}
+    assert Counter({cause.item: cause.misses for cause in found.causes}) == {
+        CauseKind.FIRST_TIME: 1,
+        CauseKind.NOT_STORED: 1,
+    }
 
 
 def test_all_ranks_that_compile_the_same_have_the_same_cause() -> None:
@@ -244,7 +253,7 @@ def test_all_ranks_that_compile_the_same_have_the_same_cause() -> None:
     programs = [program("step", flags=FAST_MATH, **(others if rank else {})) for rank in range(4)]
     ranks = [process(one, flags=FAST_MATH, rank=rank) for rank, one in enumerate(programs)]
     found = explained(run(1, process(program("step"))), run(2, *ranks))
-    assert [(cause.item, cause.misses) for cause in found.causes] == [(Item.XLA_FLAGS, 4)]
+    assert [(cause.item, cause.misses) for cause in found.causes] == [(CauseKind.XLA_FLAGS, 4)]
 
 
 def test_bypassed_programs_are_told_with_their_reasons() -> None:
@@ -349,14 +358,14 @@ def test_an_option_of_the_run_before_is_no_cause_where_an_older_run_differs_in_l
     with_x64 = run(2, process(program(module="x64", **usual), options=(X64,)))
     last = run(3, process(program(module=changed, **(usual | changes[changed]))))
     (cause,) = explained(first, with_x64, last).causes
-    assert cause.item is {"shape": Item.SHAPE, "static": Item.STATIC, "code": Item.PROGRAM}[changed]
+    assert cause.item is {"shape": CauseKind.SHAPE, "static": CauseKind.STATIC, "code": CauseKind.PROGRAM}[changed]
 
 
 def test_many_sizes_of_an_argument_are_one_cause() -> None:
     """A loop over sizes is one cause with a miss for each."""
     sizes = [program(module=f"m{size}", arguments=argument(type=f"f32[{size}]")) for size in range(3, 9)]
     (cause,) = explained(run(1, process(sizes[0])), run(2, process(*sizes[1:]))).causes
-    assert (cause.item, cause.misses) == (Item.SHAPE, 5)
+    assert (cause.item, cause.misses) == (CauseKind.SHAPE, 5)
 
 
 @pytest.mark.parametrize(
@@ -381,5 +390,5 @@ def test_what_was_removed_by_hand_needs_no_larger_bound(remover: str) -> None:
     one = program()
     evidence = KnownEvidence(removed={one.key or "": f"removed 3h ago by {remover}"})
     (cause,) = explained(run(1, process(one)), run(2, process(one)), evidence=evidence).causes
-    assert cause.item is Item.EVICTED
+    assert cause.item is CauseKind.EVICTED
     assert ("bound" in cause.resolution) == (remover not in ("jcache rm", "jcache clear"))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.command_line import Jcache, call, keys, run_jax
 
 JAX = tuple(int(part) for part in version("jax").split(".")[:2])
@@ -28,7 +28,7 @@ class Expected(NamedTuple):
         environment: of the second run.
     """
 
-    item: Item
+    item: CauseKind
     misses: int
     name: str = ""
     current: str | None = None
@@ -40,24 +40,24 @@ class Expected(NamedTuple):
 FLAG = "--xla_cpu_enable_fast_math=true"
 DEVICES = "--xla_force_host_platform_device_count=2"
 CHANGES = {
-    "XLA flag": Expected(Item.XLA_FLAGS, 3, "", FLAG, "", environment={"XLA_FLAGS": FLAG}),
-    "device count": Expected(Item.DEVICES, 3, "", "2 x cpu", "1 x cpu", environment={"XLA_FLAGS": DEVICES}),
+    "XLA flag": Expected(CauseKind.XLA_FLAGS, 3, "", FLAG, "", environment={"XLA_FLAGS": FLAG}),
+    "device count": Expected(CauseKind.DEVICES, 3, "", "2 x cpu", "1 x cpu", environment={"XLA_FLAGS": DEVICES}),
     "compile option": Expected(
-        Item.COMPILE_OPTION, 1, "xla_cpu_enable_fast_min_max", "True", "", argument="compile option"
+        CauseKind.COMPILE_OPTION, 1, "xla_cpu_enable_fast_min_max", "True", "", argument="compile option"
     ),
-    "x64": Expected(Item.JAX_OPTION, 3, "jax_enable_x64", "True", "False", argument="x64"),
+    "x64": Expected(CauseKind.JAX_OPTION, 3, "jax_enable_x64", "True", "False", argument="x64"),
     "matmul precision": Expected(
-        Item.JAX_OPTION, 1, "jax_default_matmul_precision", "highest", "None", argument="matmul precision"
+        CauseKind.JAX_OPTION, 1, "jax_default_matmul_precision", "highest", "None", argument="matmul precision"
     ),
-    "static argument": Expected(Item.STATIC, 1, "layers", "3", "2", argument="static argument"),
-    "shape": Expected(Item.SHAPE, 1, "batch", "f32[61,8]", "f32[64,8]", argument="shape"),
-    "dtype": Expected(Item.DTYPE, 3, "weights", "f16[8,8]", "f32[8,8]", argument="dtype"),
-    "weak type": Expected(Item.WEAK_TYPE, 1, "scale", argument="weak type"),
-    "sharding": Expected(Item.SHARDING, 1, "batch", argument="sharding"),
-    "donation": Expected(Item.DONATION, 1, "batch", "donated", "not donated", argument="donation"),
-    "captured constant": Expected(Item.CONSTANT, 1, argument="captured constant"),
-    "renamed helper": Expected(Item.NAMES, 1, "", "@helper_v2", "@helper", argument="renamed helper"),
-    "code": Expected(Item.CONSTANT, 1, "", "dense<3.000000e+00> : tensor<f32>", argument="code"),
+    "static argument": Expected(CauseKind.STATIC, 1, "layers", "3", "2", argument="static argument"),
+    "shape": Expected(CauseKind.SHAPE, 1, "batch", "f32[61,8]", "f32[64,8]", argument="shape"),
+    "dtype": Expected(CauseKind.DTYPE, 3, "weights", "f16[8,8]", "f32[8,8]", argument="dtype"),
+    "weak type": Expected(CauseKind.WEAK_TYPE, 1, "scale", argument="weak type"),
+    "sharding": Expected(CauseKind.SHARDING, 1, "batch", argument="sharding"),
+    "donation": Expected(CauseKind.DONATION, 1, "batch", "donated", "not donated", argument="donation"),
+    "captured constant": Expected(CauseKind.CONSTANT, 1, argument="captured constant"),
+    "renamed helper": Expected(CauseKind.NAMES, 1, "", "@helper_v2", "@helper", argument="renamed helper"),
+    "code": Expected(CauseKind.CONSTANT, 1, "", "dense<3.000000e+00> : tensor<f32>", argument="code"),
 }
 
 
@@ -112,7 +112,7 @@ def test_a_change_alone_is_named_and_nothing_else(jcache: Jcache, root: Path, ch
 def test_a_second_run_has_nothing_to_explain(jcache: Jcache, root: Path) -> None:
     """The first run compiles everything for the first time; the second one hits everything."""
     (cause,) = explained(jcache, root)["causes"]
-    assert (cause["item"], cause["misses"]) == (Item.FIRST_TIME, PROGRAMS)
+    assert (cause["item"], cause["misses"]) == (CauseKind.FIRST_TIME, PROGRAMS)
     run(jcache, root)
     found = explained(jcache, root)
     assert (found["hits"], found["misses"], found["causes"]) == (PROGRAMS, 0, [])
@@ -125,11 +125,11 @@ def test_the_order_of_a_set_is_named_by_the_hash_seed_and_then_as_churn(jcache: 
     for seed in ("1", "2"):
         run(jcache, root, "set", environment={"PYTHONHASHSEED": seed})
     (cause,) = explained(jcache, root)["causes"]
-    assert (cause["item"], cause["function"], cause["misses"]) == (Item.HASH_SEED, "loss", 1)
+    assert (cause["item"], cause["function"], cause["misses"]) == (CauseKind.HASH_SEED, "loss", 1)
     for _ in range(3):
         run(jcache, tmp_path / "other", "set", environment={"PYTHONHASHSEED": "random"})
     (cause,) = explained(jcache, tmp_path / "other")["causes"]
-    assert (cause["item"], cause["function"], cause["misses"]) == (Item.CHURN, "loss", 1)
+    assert (cause["item"], cause["function"], cause["misses"]) == (CauseKind.CHURN, "loss", 1)
     assert cause["current"] != cause["baseline"] and "tensor<8x8xf32>" in cause["current"]
 
 
@@ -140,7 +140,7 @@ def test_entries_that_were_removed_are_told_with_who_removed_them(jcache: Jcache
     next((root / "executables").glob("jit_loss-*-cache")).unlink()
     run(jcache, root)
     by_function = {cause["function"]: cause for cause in explained(jcache, root)["causes"]}
-    assert {cause["item"] for cause in by_function.values()} == {Item.EVICTED}
+    assert {cause["item"] for cause in by_function.values()} == {CauseKind.EVICTED}
     assert by_function["step"]["reason"].endswith("ago by jcache rm")
     assert by_function["loss"]["misses"] == 1 and len(by_function) == 2
 
@@ -151,12 +151,12 @@ def test_a_damaged_entry_is_told(jcache: Jcache, root: Path) -> None:
     damage(next((root / "executables").glob("jit_step-*-cache")))
     run(jcache, root)
     (cause,) = explained(jcache, root)["causes"]
-    assert (cause["item"], cause["function"], cause["misses"]) == (Item.DAMAGED, "step", 1)
+    assert (cause["item"], cause["function"], cause["misses"]) == (CauseKind.DAMAGED, "step", 1)
     damage(next((root / "executables").glob("jit_loss-*-cache")))
     jcache("verify", "--repair", "--grace", "0s", "--root", root)
     run(jcache, root)
     (cause,) = explained(jcache, root)["causes"]
-    assert (cause["item"], cause["function"], cause["misses"]) == (Item.DAMAGED, "loss", 1)
+    assert (cause["item"], cause["function"], cause["misses"]) == (CauseKind.DAMAGED, "loss", 1)
 
 
 def damage(path: Path) -> None:
@@ -174,7 +174,7 @@ def test_what_could_not_be_stored_is_told(jcache: Jcache, tmp_path: Path) -> Non
         run(jcache, tmp_path / "root", environment=slow_only)
     (cause,) = explained(jcache, tmp_path / "root")["causes"]
     assert (cause["item"], cause["misses"], cause["reason"]) == (
-        Item.NOT_STORED,
+        CauseKind.NOT_STORED,
         PROGRAMS,
         "compiled in less than 1000 s",
     )
@@ -190,11 +190,11 @@ def test_a_function_or_a_key_alone_is_explained(jcache: Jcache, root: Path) -> N
     first, second = (report["id"] for report in jcache("stats", "--root", root, "--json").json["runs"][::-1])
     assert explained(jcache, root, "step")["causes"] == explained(jcache, root)["causes"]
     assert explained(jcache, root, after[:20]) == explained(jcache, root, "step")
-    assert explained(jcache, root, "norm")["causes"][0]["item"] == Item.FIRST_TIME  # it has hit since
-    assert explained(jcache, root, first)["causes"][0]["item"] == Item.FIRST_TIME
+    assert explained(jcache, root, "norm")["causes"][0]["item"] == CauseKind.FIRST_TIME  # it has hit since
+    assert explained(jcache, root, first)["causes"][0]["item"] == CauseKind.FIRST_TIME
     assert explained(jcache, root, second, first) == explained(jcache, root, first, second) == explained(jcache, root)
     compared = jcache("explain", before, after, "--root", root, "--json").json
-    assert [(cause["item"], cause["current"]) for cause in compared["causes"]] == [(Item.SHAPE, "f32[61,8]")]
+    assert [(cause["item"], cause["current"]) for cause in compared["causes"]] == [(CauseKind.SHAPE, "f32[61,8]")]
     diff = jcache("explain", "--diff", "--root", root).out
     assert "tensor<64x8xf32>" in diff and "tensor<61x8xf32>" in diff and " | " in diff
 
@@ -208,7 +208,7 @@ def test_entries_that_no_run_has_recorded_are_compared_by_what_they_say(jcache: 
     steps = sorted(key for key in keys(cache) if key.startswith("jit_step-"))
     compared = jcache("explain", *steps, "--root", cache, "--json").json
     assert compared["recorded"] is False
-    assert [cause["item"] for cause in compared["causes"]] == [Item.SHAPE]
+    assert [cause["item"] for cause in compared["causes"]] == [CauseKind.SHAPE]
     assert jcache("explain", steps[0], "--root", cache, "--json").json["baseline"] == steps[1]
     missing = jcache("explain", "--root", cache)
     assert missing.code == 1 and "jcache run" in missing.err

@@ -7,7 +7,7 @@ from jcache.formats.envelope import Codec
 from jcache.formats.inspection import Inspection
 from jcache.layout import Kind
 from jcache.store.ledger import Known
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.entries import key
 
 
@@ -30,21 +30,21 @@ def inspection(**fields: object) -> Inspection:
 @pytest.mark.parametrize(
     ("changed", "item", "name", "current", "baseline"),
     [
-        ({"platform": "cuda"}, Item.DEVICES, "platform", "cuda", "cpu"),
-        ({"abi_version": {"toolkit": "12.9"}}, Item.PLATFORM, "toolkit", "12.9", "13.0"),
-        ({"cpu_features": ("+avx", "+sse")}, Item.CPU, "features", "+sse", "+avx2"),
-        ({"cpu_name": "skylake"}, Item.CPU, "name", "skylake", "znver3"),
-        ({"cache_path": "/b"}, Item.CACHE_PATH, "", "/b", "/a"),
-        ({"output_shapes": ("f32[61,128]",)}, Item.SHAPE, "outputs", "f32[61,128]", "f32[64,128]"),
-        ({"output_shapes": ("bf16[64,128]",)}, Item.DTYPE, "outputs", "bf16[64,128]", "f32[64,128]"),
-        ({"output_shapes": ("f32[]", "f32[]")}, Item.STRUCTURE, "outputs", "f32[] f32[]", "f32[64,128]"),
-        ({"module_name": "jit_other"}, Item.NAMES, "module", "jit_other", "jit_step"),
-        ({"source_line": 9}, Item.NAMES, "source", "/a/train.py:9", "/a/train.py:7"),
-        ({"xla_options": 3}, Item.VERSION, "jaxlib, or flags of XLA", "", ""),
+        ({"platform": "cuda"}, CauseKind.DEVICES, "platform", "cuda", "cpu"),
+        ({"abi_version": {"toolkit": "12.9"}}, CauseKind.PLATFORM, "toolkit", "12.9", "13.0"),
+        ({"cpu_features": ("+avx", "+sse")}, CauseKind.CPU, "features", "+sse", "+avx2"),
+        ({"cpu_name": "skylake"}, CauseKind.CPU, "name", "skylake", "znver3"),
+        ({"cache_path": "/b"}, CauseKind.CACHE_PATH, "", "/b", "/a"),
+        ({"output_shapes": ("f32[61,128]",)}, CauseKind.SHAPE, "outputs", "f32[61,128]", "f32[64,128]"),
+        ({"output_shapes": ("bf16[64,128]",)}, CauseKind.DTYPE, "outputs", "bf16[64,128]", "f32[64,128]"),
+        ({"output_shapes": ("f32[]", "f32[]")}, CauseKind.STRUCTURE, "outputs", "f32[] f32[]", "f32[64,128]"),
+        ({"module_name": "jit_other"}, CauseKind.NAMES, "module", "jit_other", "jit_step"),
+        ({"source_line": 9}, CauseKind.NAMES, "source", "/a/train.py:9", "/a/train.py:7"),
+        ({"xla_options": 3}, CauseKind.VERSION, "jaxlib, or flags of XLA", "", ""),
     ],
 )
 def test_each_fact_that_differs_is_a_change(
-    changed: dict[str, object], item: Item, name: str, current: str, baseline: str
+    changed: dict[str, object], item: CauseKind, name: str, current: str, baseline: str
 ) -> None:
     """A fact that both entries tell, and that differs, is a change of its cause."""
     (change,) = entry_changes(inspection(**changed), inspection())
@@ -62,4 +62,4 @@ def test_the_ledgers_versions_come_first() -> None:
     """Where the ledger knows another jaxlib for each entry, that is the first change."""
     ours, theirs = (Known(Kind.EXECUTABLES, key(n), jaxlib=version) for n, version in ((1, "0.12"), (2, "0.10.2")))
     first, *_ = entry_changes(inspection(xla_options=3, platform="cuda"), inspection(), ours, theirs)
-    assert (first.item, first.current, first.baseline) == (Item.VERSION, "0.12", "0.10.2")
+    assert (first.item, first.current, first.baseline) == (CauseKind.VERSION, "0.12", "0.10.2")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jcache.runs.record import Argument
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.records import OPERATION, USUAL, argument, explained, module_text, process, program, run
 
 NEW = "module @jit_step, changed"
@@ -19,16 +19,16 @@ def test_one_size_that_changes_in_many_functions_is_one_cause() -> None:
     step = program("step", NEW, arguments=argument(type="f32[61,128]"), compile_seconds=9.0)
     found = explained(run(1, before), run(2, process(step, program("ones", new, arguments=()))), texts=(old, new))
     (cause,) = found.causes
-    assert (cause.item, cause.function, cause.misses) == (Item.SHAPE, "step", 2)
+    assert (cause.item, cause.function, cause.misses) == (CauseKind.SHAPE, "step", 2)
 
 
-@pytest.mark.parametrize("item", [Item.JAX_OPTION, Item.DEVICES, Item.VERSION])
-def test_operations_of_jax_that_a_setting_brings_belong_to_it(item: Item) -> None:
+@pytest.mark.parametrize("item", [CauseKind.JAX_OPTION, CauseKind.DEVICES, CauseKind.VERSION])
+def test_operations_of_jax_that_a_setting_brings_belong_to_it(item: CauseKind) -> None:
     """An operation of JAX that is new where x64, the devices or the version changed is no cause of its own."""
-    fields: dict[Item, dict[str, Any]] = {
-        Item.JAX_OPTION: {"options": ({**USUAL, "jax_enable_x64": "True"},)},
-        Item.DEVICES: {"devices": ("8 x cpu",)},
-        Item.VERSION: {"jaxlib": "0.12.0"},
+    fields: dict[CauseKind, dict[str, Any]] = {
+        CauseKind.JAX_OPTION: {"options": ({**USUAL, "jax_enable_x64": "True"},)},
+        CauseKind.DEVICES: {"devices": ("8 x cpu",)},
+        CauseKind.VERSION: {"jaxlib": "0.12.0"},
     }
     new = process(program("step", NEW), program("convert_element_type", **OPERATION), **fields[item])
     found = explained(run(1, process(program("step"))), run(2, new))
@@ -42,7 +42,7 @@ def test_a_function_of_the_programs_own_that_is_new_is_a_cause(part: str) -> Non
     new = process(program("step", NEW, arguments=argument(type="f32[61,128]")), added)
     found = explained(run(1, process(program("step"))), run(2, new))
     assert Counter(cause.item for cause in found.causes) == (
-        {Item.SHAPE: 1, Item.FIRST_TIME: 1} if part == "function" else {Item.SHAPE: 1}
+        {CauseKind.SHAPE: 1, CauseKind.FIRST_TIME: 1} if part == "function" else {CauseKind.SHAPE: 1}
     )
 
 
@@ -52,7 +52,7 @@ def test_an_operation_with_a_shape_of_its_own_follows_the_one_change() -> None:
     step = program("step", NEW, arguments=argument(type="f32[61,128]"))
     other = program("iota", NEW, arguments=(Argument("", "f32[3]"),), **OPERATION)
     (cause,) = explained(run(1, before), run(2, process(step, other))).causes
-    assert (cause.item, cause.function, cause.misses) == (Item.SHAPE, "step", 2)
+    assert (cause.item, cause.function, cause.misses) == (CauseKind.SHAPE, "step", 2)
 
 
 def test_two_changes_of_functions_stay_two_causes() -> None:
@@ -86,7 +86,7 @@ def test_a_constant_of_two_types_is_one_cause() -> None:
     before = process(program("step", texts[0]), program("loss", texts[2]))
     now = process(program("step", texts[1]), program("loss", texts[3]))
     (cause,) = explained(run(1, before), run(2, now), texts=texts).causes
-    assert (cause.item, cause.misses) == (Item.CONSTANT, 2)
+    assert (cause.item, cause.misses) == (CauseKind.CONSTANT, 2)
 
 
 def test_a_helper_that_is_jitted_and_called_elsewhere_is_one_cause() -> None:
@@ -95,4 +95,4 @@ def test_a_helper_that_is_jitted_and_called_elsewhere_is_one_cause() -> None:
     before = process(program("step", texts[0]), program("helper", texts[2]))
     now = process(program("step", texts[1]), program("new", texts[3]))
     (cause,) = explained(run(1, before), run(2, now), texts=texts).causes
-    assert (cause.item, cause.current, cause.baseline, cause.misses) == (Item.NAMES, "@new", "@helper", 2)
+    assert (cause.item, cause.current, cause.baseline, cause.misses) == (CauseKind.NAMES, "@new", "@helper", 2)

@@ -3,7 +3,7 @@
 import json
 
 from jcache.runs.record import ProcessRecord
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.records import (
     FAST_MATH,
     FLAGS,
@@ -27,9 +27,9 @@ def test_a_flag_that_is_also_a_compile_option_is_one_cause() -> None:
         values = {FLAGS: {sha256(flags): flags}, OPTIONS: {sha256(text): text}}
         return process(program("step", flags=flags, parts={OPTIONS: sha256(text)}), flags=flags, values=values)
 
-    assert [c.item for c in explained(run(1, made("")), run(2, made(FAST_MATH))).causes] == [Item.XLA_FLAGS]
+    assert [c.item for c in explained(run(1, made("")), run(2, made(FAST_MATH))).causes] == [CauseKind.XLA_FLAGS]
     (cause,) = explained(run(1, made("")), run(2, made("", "2"))).causes
-    assert (cause.item, cause.name, cause.current, cause.baseline) == (Item.COMPILE_OPTION, "other", "2", "1")
+    assert (cause.item, cause.name, cause.current, cause.baseline) == (CauseKind.COMPILE_OPTION, "other", "2", "1")
 
 
 def test_the_cache_path_in_the_key_is_a_cause() -> None:
@@ -41,11 +41,11 @@ def test_the_cache_path_in_the_key_is_a_cause() -> None:
         return process(program("step", parts={OPTIONS: sha256(text)}), values=values)
 
     (cause,) = explained(run(1, made("/a")), run(2, made("/b"))).causes
-    assert (cause.item, cause.current, cause.baseline) == (Item.CACHE_PATH, "/b", "/a")
+    assert (cause.item, cause.current, cause.baseline) == (CauseKind.CACHE_PATH, "/b", "/a")
 
 
 def test_options_that_cannot_be_read_are_one_cause() -> None:
     """Without a readable value, that the compile options changed is told once for all functions."""
     before, now = ([program(name, parts={OPTIONS: sha256(f"{name}{n}")}) for name in ("step", "loss")] for n in (1, 2))
     (cause,) = explained(run(1, process(*before)), run(2, process(*now))).causes
-    assert (cause.item, cause.name, cause.misses) == (Item.COMPILE_OPTION, "", 2)
+    assert (cause.item, cause.name, cause.misses) == (CauseKind.COMPILE_OPTION, "", 2)

@@ -3,7 +3,7 @@
 from jcache.explain.baseline import History
 from jcache.explain.ranks import Agreement, agreements
 from jcache.runs.record import RunRecord
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.records import TextPrograms, argument, process, program, run
 
 USUAL = (program("init"), program("step"), program("loss"))
@@ -31,7 +31,11 @@ def test_the_first_function_that_differs_is_named() -> None:
     ranks = [process(USUAL[0], step if rank == 1 else USUAL[1], USUAL[2], rank=rank) for rank in range(3)]
     first, other = compared(run(1, *ranks))
     assert (first.members, first.change) == ((("here", 0), ("here", 2)), None)
-    assert (other.members, other.function, other.change and other.change.item) == ((("here", 1),), "step", Item.SHAPE)
+    assert (other.members, other.function, other.change and other.change.item) == (
+        (("here", 1),),
+        "step",
+        CauseKind.SHAPE,
+    )
 
 
 def test_a_rank_that_ended_early_differs_in_what_it_lacks() -> None:
@@ -52,12 +56,12 @@ def test_hosts_are_compared_by_their_last_runs_of_the_same_command() -> None:
     ]
     first, second = compared(*runs)
     assert (first.members, second.members) == ((("here", 0),), (("there", 0),))
-    assert second.change is not None and second.change.item is Item.CPU
+    assert second.change is not None and second.change.item is CauseKind.CPU
 
 
 def test_the_devices_of_each_rank_are_told_only_where_nothing_else_differs() -> None:
     """Where each rank has devices of its own in its keys, another difference is named, and else the devices."""
     step = program("step", "other", topology="1", arguments=argument(type="f32[32,128]"))
-    for one, item in ((step, Item.SHAPE), (program("step", topology="1"), Item.DEVICES)):
+    for one, item in ((step, CauseKind.SHAPE), (program("step", topology="1"), CauseKind.DEVICES)):
         _, other = compared(run(1, process(program("step")), process(one, rank=1)))
         assert other.change is not None and other.change.item is item

@@ -12,7 +12,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.roots import create_root
 from jcache.store.store import Store
 from jcache.units import NANOSECONDS
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.entries import add, executable, key
 from tests.helpers.stores import finding
 
@@ -61,7 +61,7 @@ def test_a_program_is_compared_with_the_latest_unrecorded_entry_of_its_name(root
         evidence = RootEvidence(store, [key(3)])
         assert evidence.others_of(key(1)) == [key(2)]
         change = evidence.nearest_entry(missed(key(1)))
-        assert change is not None and (change.item, change.baseline) == (Item.UNKNOWN, key(2))
+        assert change is not None and (change.item, change.baseline) == (CauseKind.UNKNOWN, key(2))
         assert RootEvidence(store, [key(2), key(3)]).nearest_entry(missed(key(1))) is None
         assert evidence.nearest_entry(missed(None)) is None
         assert RootEvidence(store, [key(3)], reads_entries=False).nearest_entry(missed(key(1))) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from jcache.explain.surroundings import device_changes, flags_in, version_changes
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.records import process
 
 
@@ -27,9 +27,9 @@ def test_versions_and_devices_are_compared() -> None:
     """Versions are one change with the names of what has another one; so are the devices."""
     old, new = process(), process(jaxlib="0.12.0", devices=("8 x cpu",))
     (change,) = version_changes(new, old)
-    assert (change.item, change.name, change.current) == (Item.VERSION, "jax and jaxlib", "0.12.0, 0.12.0")
+    assert (change.item, change.name, change.current) == (CauseKind.VERSION, "jax and jaxlib", "0.12.0, 0.12.0")
     (change,) = version_changes(new._replace(jax="0.10.2"), old)
     assert change.name == "jaxlib"
     (change,) = device_changes(new, old)
-    assert (change.item, change.current, change.baseline) == (Item.DEVICES, "8 x cpu", "1 x cpu")
+    assert (change.item, change.current, change.baseline) == (CauseKind.DEVICES, "8 x cpu", "1 x cpu")
     assert not [*version_changes(old, old), *device_changes(old, old)]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jcache.fingerprint import origins
-from jcache.fingerprint.name_resolution import ABSENT, Found, Unimported, content_of, find, is_made_of_users
+from jcache.fingerprint.name_resolution import ABSENT, Resolved, Unimported, content_of, find, is_made_of_users
 from tests.helpers.fingerprints import executed, imported, write
 from tests.helpers.jax_programs import run as jax_run
 
@@ -50,7 +50,7 @@ print(json.dumps([before.hash == after.hash, dict(before.parts) == dict(after.pa
     assert jax_run(program, env=path, new_interpreter=True).value == [True, True]
 
 
-def chained(source: str, *chain: str) -> Found:
+def chained(source: str, *chain: str) -> Resolved:
     """What a chain of names stands for in the namespace of some source."""
     return find(chain, executed(source, "model.py", __name__="model"), vars(builtins))
 

@@ -10,7 +10,7 @@ import pytest
 from jcache.explain.modules import compare_modules
 from jcache.jax_internals import child_programs
 from jcache.jax_internals.child import child_of
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.jax_programs import run
 
 MODULES = """
@@ -45,7 +45,7 @@ def test_modules_and_options_are_printed() -> None:
         child.end()
     assert [problem for _, problem in texts] == [problem, "", ""] == ["", "", ""]
     assert all(text.startswith("module @jit") and len(text) < 4000 for text, _ in texts)
-    assert compare_modules(texts[1][0], texts[0][0]).item is Item.CONSTANT
+    assert compare_modules(texts[1][0], texts[0][0]).item is CauseKind.CONSTANT
     assert texts[0][0] == texts[2][0]  # all but the elements of a large array, which are not printed
     found = json.loads(fields)
     assert found["env_option_overrides.xla_cpu_enable_fast_min_max"] == "True"

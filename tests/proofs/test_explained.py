@@ -15,7 +15,7 @@ import pytest
 from jcache.runs.record import record_from
 from jcache.store.roots import create_root
 from jcache.store.run_records import read_records
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.command_line import call
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
@@ -26,16 +26,21 @@ FLAGS = {
     "device count": {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
 }
 CHANGES = {
-    "static argument": Item.STATIC,
-    "dtype": Item.DTYPE,
-    "shape": Item.SHAPE,
-    "x64": Item.JAX_OPTION,
-    "captured constant": Item.CONSTANT,
-    "renamed helper": Item.NAMES,
-    "XLA flag": Item.XLA_FLAGS,
-    "device count": Item.DEVICES,
+    "static argument": CauseKind.STATIC,
+    "dtype": CauseKind.DTYPE,
+    "shape": CauseKind.SHAPE,
+    "x64": CauseKind.JAX_OPTION,
+    "captured constant": CauseKind.CONSTANT,
+    "renamed helper": CauseKind.NAMES,
+    "XLA flag": CauseKind.XLA_FLAGS,
+    "device count": CauseKind.DEVICES,
 }
-TORAX = {"XLA flag": Item.XLA_FLAGS, "device count": Item.DEVICES, "shape": Item.SHAPE, "x64": Item.JAX_OPTION}
+TORAX = {
+    "XLA flag": CauseKind.XLA_FLAGS,
+    "device count": CauseKind.DEVICES,
+    "shape": CauseKind.SHAPE,
+    "x64": CauseKind.JAX_OPTION,
+}
 SHORT = '{"numerics": {"t_final": 0.2}}'
 OTHER_GRID = '{"numerics": {"t_final": 0.2}, "geometry": {"geometry_type": "circular", "n_rho": 30}}'
 
@@ -48,7 +53,7 @@ def run(root: Path, script: str, *arguments: str, environment: Mapping[str, str]
     return done.err
 
 
-def the_cause(root: Path) -> Item:
+def the_cause(root: Path) -> CauseKind:
     """Return the one cause of the misses of the last run; there must be one, and only one."""
     done = call([sys.executable, "-m", "jcache", "explain", "--root", str(root), "--json"])
     assert done.code == 0, done.err
@@ -56,7 +61,7 @@ def the_cause(root: Path) -> Item:
     causes = [(cause["item"], cause["name"], cause["misses"], cause["functions"]) for cause in found["causes"]]
     assert len(causes) == 1, causes
     assert causes[0][2] == found["misses"] > 0
-    return Item(causes[0][0])
+    return CauseKind(causes[0][0])
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +101,7 @@ def test_the_hash_seed_of_a_program_that_iterates_a_set_is_the_one_cause(
     pytest.importorskip(library)
     for seed in ("1", "2"):
         run(tmp_path, "explained_libraries.py", library, "set", environment={"PYTHONHASHSEED": seed})
-    assert the_cause(tmp_path) is Item.HASH_SEED
+    assert the_cause(tmp_path) is CauseKind.HASH_SEED
 
 
 WITH_LOG = """

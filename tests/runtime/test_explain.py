@@ -11,7 +11,7 @@ from jcache.layout import Kind, Root
 from jcache.runtime.explain import Explanation, explain, nearest, why_missed
 from jcache.runtime.sealed_store import OpenedEntry
 from jcache.store.roots import create_root
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 from tests.helpers.entries import NOW, key, tree
 
 KIND = Kind.GRAPHS
@@ -108,17 +108,17 @@ def test_a_stale_entry_says_what_has_changed(native: Root, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("label", "old", "new", "item"),
     [
-        ("argument n", "3", "4", Item.STATIC),
-        ("array x", "float32[64]", "float32[61]", Item.SHAPE),
-        ("array x", "float32[64]", "float16[64]", Item.DTYPE),
-        ("array x", "float32[]", "float32[] weak", Item.WEAK_TYPE),
-        ("option jax_enable_x64", "False", "True", Item.JAX_OPTION),
-        ("distribution jaxlib", "0.10.2", "0.12", Item.VERSION),
-        ("helper `rate`", "1", "2", Item.PROGRAM),
+        ("argument n", "3", "4", CauseKind.STATIC),
+        ("array x", "float32[64]", "float32[61]", CauseKind.SHAPE),
+        ("array x", "float32[64]", "float16[64]", CauseKind.DTYPE),
+        ("array x", "float32[]", "float32[] weak", CauseKind.WEAK_TYPE),
+        ("option jax_enable_x64", "False", "True", CauseKind.JAX_OPTION),
+        ("distribution jaxlib", "0.10.2", "0.12", CauseKind.VERSION),
+        ("helper `rate`", "1", "2", CauseKind.PROGRAM),
     ],
 )
 def test_the_cause_of_a_miss_is_a_word_of_the_vocabulary(
-    native: Root, label: str, old: str, new: str, item: Item
+    native: Root, label: str, old: str, new: str, item: CauseKind
 ) -> None:
     """What differs first from the nearest entry is named as `jcache explain` names it."""
     add(native, 1, {label: old, "n": "3"})
@@ -127,9 +127,9 @@ def test_the_cause_of_a_miss_is_a_word_of_the_vocabulary(
 
 def test_causes_of_misses_without_a_difference(native: Root) -> None:
     """A hit has no cause; where nothing of the name is there, and where an entry is damaged, the words are the same."""
-    assert asked(native, 1).item is Item.FIRST_TIME
+    assert asked(native, 1).item is CauseKind.FIRST_TIME
     a_key = add(native, 1)
     assert asked(native, 1).item is None
     path = native.directory(KIND) / f"{a_key}-cache"
     path.write_bytes(path.read_bytes()[:-1])
-    assert asked(native, 1).item is Item.DAMAGED
+    assert asked(native, 1).item is CauseKind.DAMAGED

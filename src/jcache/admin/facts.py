@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from jcache.admin.fields import FIELDS, NO_FACTS, Facts, Field, Source
+from jcache.admin.fields import FIELDS, NO_FACTS, Facts, Field, FieldSource
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
 from jcache.layout import Kind
@@ -18,7 +18,7 @@ from jcache.store.store import Store
 
 _Name = tuple[Kind, str]
 _NEVER_HIT: Final = Facts(hits=0)
-_OF_LEDGER: Final = tuple(field for field in FIELDS.values() if field.source is Source.LEDGER)
+_OF_LEDGER: Final = tuple(field for field in FIELDS.values() if field.source is FieldSource.LEDGER)
 _AT_ONCE: Final = 5000
 
 
@@ -40,10 +40,10 @@ class FactBook:
         """Read what the sources of some fields tell of some entries."""
         sources = {field.source for field in fields}
         current = [entry for entry in entries if not entry.legacy]  # one of them may have the key of a legacy one
-        if Source.LEDGER in sources:
+        if FieldSource.LEDGER in sources:
             for kind in {entry.kind for entry in current}:
                 self._read_ledger(kind, [entry.key for entry in current if entry.kind is kind])
-        if Source.CONTENT in sources:
+        if FieldSource.CONTENT in sources:
             for entry in self._progress([entry for entry in current if (entry.kind, entry.key) not in self._opened]):
                 platform, device = device_of(self._store, entry)
                 self._opened.add((entry.kind, entry.key))

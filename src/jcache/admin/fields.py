@@ -17,7 +17,7 @@ from jcache.text import unknown_choice
 _NUMERIC: Final = ("=", "!=", ">", "<", ">=", "<=")
 
 
-class Source(IntEnum):
+class FieldSource(IntEnum):
     """Where the value of a field is read, the cheapest place first."""
 
     LISTING = 0
@@ -100,7 +100,7 @@ class Field:
     example: str
     json: str = ""
     also: tuple[str, ...] = ()
-    source: Source = Source.LISTING
+    source: FieldSource = FieldSource.LISTING
     descending: bool = False
 
     @property
@@ -135,12 +135,12 @@ _ALL: Final = (
         read=lambda entry, _: str(entry.kind), help="`executables`, `traces` or `graphs`",
     ),
     Field(
-        name="seconds", json="build_seconds", type=Type.SECONDS, source=Source.HEADER, descending=True,
+        name="seconds", json="build_seconds", type=Type.SECONDS, source=FieldSource.HEADER, descending=True,
         example="seconds>=1.5", read=lambda entry, facts: facts.seconds if entry.seconds is None else entry.seconds,
         help="time that building it took, in seconds",
     ),
     Field(
-        name="hits", type=Type.COUNT, source=Source.LEDGER, descending=True, example="hits=0",
+        name="hits", type=Type.COUNT, source=FieldSource.LEDGER, descending=True, example="hits=0",
         read=lambda _, facts: facts.hits, help="how often recorded runs have hit it",
     ),
     Field(
@@ -148,19 +148,19 @@ _ALL: Final = (
         read=lambda entry, _: entry.pinned, help="whether it is pinned: `yes` or `no`",
     ),
     Field(
-        name="jaxlib", type=Type.VERSION, source=Source.LEDGER, example="jaxlib<0.10",
+        name="jaxlib", type=Type.VERSION, source=FieldSource.LEDGER, example="jaxlib<0.10",
         read=lambda _, facts: facts.jaxlib, help="version of the jaxlib that built it, if it is on record",
     ),
     Field(
-        name="run", type=Type.TEXT, source=Source.LEDGER, example="run~^202611",
+        name="run", type=Type.TEXT, source=FieldSource.LEDGER, example="run~^202611",
         read=lambda _, facts: facts.run, help="id of the recorded run that stored it",
     ),
     Field(
-        name="platform", type=Type.TEXT, source=Source.CONTENT, example="platform=cuda",
+        name="platform", type=Type.TEXT, source=FieldSource.CONTENT, example="platform=cuda",
         read=lambda _, facts: facts.platform, help="`cpu`, `cuda` or `rocm`, read from the executable itself",
     ),
     Field(
-        name="device", type=Type.TEXT, source=Source.CONTENT, example="device~9.0",
+        name="device", type=Type.TEXT, source=FieldSource.CONTENT, example="device~9.0",
         read=lambda _, facts: facts.device, help="platform and model, such as `cuda 9.0`, read from the executable",
     ),
     Field(
@@ -206,6 +206,6 @@ def parse_fields(text: str) -> tuple[Field, ...]:
     return tuple(dict.fromkeys(field_named(name, "is not a column") for name in names))
 
 
-def costliest(fields: Iterable[Field]) -> Source:
+def costliest(fields: Iterable[Field]) -> FieldSource:
     """Return the costliest place from which values of some fields are read."""
-    return max((field.source for field in fields), default=Source.LISTING)
+    return max((field.source for field in fields), default=FieldSource.LISTING)

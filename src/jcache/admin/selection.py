@@ -17,7 +17,7 @@ from typing import Final
 
 from jcache import clock
 from jcache.admin.facts import FactBook
-from jcache.admin.fields import FIELDS, NUMBERS, Source, Type
+from jcache.admin.fields import FIELDS, NUMBERS, FieldSource, Type
 from jcache.admin.filters import Filter, Sort
 from jcache.entry import Entry
 from jcache.errors import DamagedEntry
@@ -86,7 +86,7 @@ def select(
     rows: Sequence[int] = range(len(found))
     if selection.filters:
         rows = array("q", _matching_rows(store, found, selection.filters, now, facts, progress))
-    timed = selection.sort.field.source is Source.HEADER
+    timed = selection.sort.field.source is FieldSource.HEADER
     if timed:
         found = with_seconds(store, found, progress)
     found = Picked(found, _ordered(found, rows, selection, now, facts))
@@ -161,7 +161,7 @@ def matching(
     """
     found = list(entries)
     for one in sorted(filters, key=lambda one: one.field.source):
-        if one.field.source is Source.HEADER:
+        if one.field.source is FieldSource.HEADER:
             found = list(with_seconds(store, found, progress))
         facts.learn(found, [one.field])
         found = [entry for entry in found if one.matches(entry, now_ns, facts.of(entry))]

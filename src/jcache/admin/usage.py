@@ -29,7 +29,7 @@ class Grouping(StrEnum):
     RUN = "run"
 
 
-class Order(StrEnum):
+class UsageOrder(StrEnum):
     """The number by which groups are sorted, the largest first; names are sorted from A to Z."""
 
     BYTES = "bytes"
@@ -40,7 +40,7 @@ class Order(StrEnum):
 
 
 @dataclass(slots=True)
-class Group:
+class UsageGroup:
     """A group of entries.
 
     Attributes:
@@ -60,7 +60,7 @@ class Group:
 
 def sum_up(
     store: Store, by: Grouping, kinds: Iterable[Kind], *, read_seconds: bool = False, progress: Progress[Entry] = iter
-) -> list[Group]:
+) -> list[UsageGroup]:
     """Return the groups of the entries of some kinds, in no order.
 
     Args:
@@ -79,12 +79,12 @@ def sum_up(
     name_of = _namer(store, by)
     used = _used_by_runs(store)
     runs: dict[str, set[int]] = {}
-    groups: dict[str, Group] = {}
+    groups: dict[str, UsageGroup] = {}
     for entry in progress(entries) if by is Grouping.DEVICE else entries:
         name = name_of(entry)
         group = groups.get(name)
         if group is None:
-            group = groups[name] = Group(name)
+            group = groups[name] = UsageGroup(name)
         group.entries += 1
         group.bytes += entry.bytes
         if entry.seconds is not None:
@@ -96,14 +96,14 @@ def sum_up(
     return list(groups.values())
 
 
-def ordered(groups: Iterable[Group], order: Order) -> list[Group]:
+def ordered(groups: Iterable[UsageGroup], order: UsageOrder) -> list[UsageGroup]:
     """Return groups in an order; groups that are equal in it are ordered by size and name."""
-    first: dict[Order, Callable[[Group], Any]] = {
-        Order.BYTES: lambda group: -group.bytes,
-        Order.ENTRIES: lambda group: -group.entries,
-        Order.SECONDS: lambda group: -(group.seconds or 0.0),
-        Order.RUNS: lambda group: -group.runs,
-        Order.NAME: lambda group: group.name,
+    first: dict[UsageOrder, Callable[[UsageGroup], Any]] = {
+        UsageOrder.BYTES: lambda group: -group.bytes,
+        UsageOrder.ENTRIES: lambda group: -group.entries,
+        UsageOrder.SECONDS: lambda group: -(group.seconds or 0.0),
+        UsageOrder.RUNS: lambda group: -group.runs,
+        UsageOrder.NAME: lambda group: group.name,
     }
     return sorted(groups, key=lambda group: (first[order](group), -group.bytes, group.name))
 

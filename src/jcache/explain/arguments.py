@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from jcache.explain.change import Change
 from jcache.explain.modules import Pairs, mask_addresses, size_pairs
 from jcache.runs.record import Argument, ProgramRecord
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 _TYPE: Final = re.compile(r"([^\[\]{}]+)\[([^\]]*)\](.*)")
 _WEAK: Final = re.compile(r"\{?weak_type=True\}?")
@@ -29,7 +29,7 @@ def static_changes(ours: ProgramRecord, theirs: ProgramRecord) -> Iterator[Chang
     ]
     for name in changed[:1]:
         new, old = ours.static.get(name, ""), theirs.static.get(name, "")
-        yield Change(Item.STATIC, name, *_differing_parts(new, old), _pairs_in(old, new), more=len(changed) - 1)
+        yield Change(CauseKind.STATIC, name, *_differing_parts(new, old), _pairs_in(old, new), more=len(changed) - 1)
 
 
 def _differing_parts(new: str, old: str) -> tuple[str, str]:
@@ -63,7 +63,7 @@ def argument_changes(ours: ProgramRecord, theirs: ProgramRecord) -> Iterator[Cha
     if len(ours.arguments) != len(theirs.arguments):
         yield _structure(ours.arguments, theirs.arguments)
         return
-    found: dict[Item, list[Change]] = {}
+    found: dict[CauseKind, list[Change]] = {}
     for new, old in zip(ours.arguments, theirs.arguments, strict=True):
         for change in _argument(new, old):
             found.setdefault(change.item, []).append(change)
@@ -78,7 +78,7 @@ def _structure(ours: tuple[Argument, ...], theirs: tuple[Argument, ...]) -> Chan
     new, old = (sorted({*a} - {*b})[:_MAX_NAMES] for a, b in ((names, others), (others, names)))
     counted = (f"{len(ours)} arrays", f"{len(theirs)} arrays")
     shown = (" ".join(new), " ".join(old))
-    return Change(Item.STRUCTURE, "", *(shown if any(shown) else counted))
+    return Change(CauseKind.STRUCTURE, "", *(shown if any(shown) else counted))
 
 
 def _argument(new: Argument, old: Argument) -> Iterator[Change]:
@@ -86,19 +86,19 @@ def _argument(new: Argument, old: Argument) -> Iterator[Change]:
     ours, theirs = _split_type(new.type), _split_type(old.type)
     if ours is None or theirs is None:
         if new.type != old.type:
-            yield Change(Item.DTYPE, name, new.type, old.type, frozenset({(old.type, new.type)}))
+            yield Change(CauseKind.DTYPE, name, new.type, old.type, frozenset({(old.type, new.type)}))
     else:
         types = _WEAK.sub("", new.type), _WEAK.sub("", old.type)
         if ours.dtype != theirs.dtype or ours.rest != theirs.rest:
-            yield Change(Item.DTYPE, name, *types, frozenset({(theirs.dtype, ours.dtype)}))
+            yield Change(CauseKind.DTYPE, name, *types, frozenset({(theirs.dtype, ours.dtype)}))
         if ours.sizes != theirs.sizes:
-            yield Change(Item.SHAPE, name, *types, size_pairs(theirs.sizes, ours.sizes))
+            yield Change(CauseKind.SHAPE, name, *types, size_pairs(theirs.sizes, ours.sizes))
         if ours.is_weak != theirs.is_weak:
-            yield Change(Item.WEAK_TYPE, name, _weakness(ours), _weakness(theirs))
+            yield Change(CauseKind.WEAK_TYPE, name, _weakness(ours), _weakness(theirs))
     if new.sharding != old.sharding:
-        yield Change(Item.SHARDING, name, new.sharding or "none", old.sharding or "none")
+        yield Change(CauseKind.SHARDING, name, new.sharding or "none", old.sharding or "none")
     if new.donated != old.donated:
-        yield Change(Item.DONATION, name, _donation(new), _donation(old))
+        yield Change(CauseKind.DONATION, name, _donation(new), _donation(old))
 
 
 def _donation(argument: Argument) -> str:

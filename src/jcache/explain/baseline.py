@@ -15,7 +15,7 @@ from jcache.explain.programs import Programs
 from jcache.layout import name_of
 from jcache.runs.calls import BYPASSED, HIT
 from jcache.runs.record import COMPUTATION, ProgramRecord, RunRecord
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 _MAX_COMPARED: Final = 100  # programs of one name: the latest, or those at about the same place in the run before
 _MAX_RENAMED: Final = 20  # programs of other names whose modules are compared
@@ -202,7 +202,7 @@ class Pairing:
         for place, seen in alike[:_MAX_RENAMED]:
             other = seen.program.parts.get(COMPUTATION)
             change = None if other is None or other == module else self._programs.compare(module, other)
-            if change is not None and change.item is Item.NAMES:
+            if change is not None and change.item is CauseKind.NAMES:
                 self._used.add(place)
                 return seen
         return None

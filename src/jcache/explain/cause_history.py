@@ -10,7 +10,7 @@ from jcache.explain.diagnosis import diagnose
 from jcache.explain.evidence import Evidence
 from jcache.explain.programs import Programs
 from jcache.units import rfc3339
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 
 class CauseUsage(NamedTuple):
@@ -25,7 +25,7 @@ class CauseUsage(NamedTuple):
         last_ns: when the last of the runs began, in nanoseconds since 1970.
     """
 
-    item: Item
+    item: CauseKind
     name: str
     misses: int
     seconds: float
@@ -35,7 +35,11 @@ class CauseUsage(NamedTuple):
     @property
     def title(self) -> str:
         """The cause in words, such as ``shape of batch``."""
-        between = " " if self.item in (Item.STATIC, Item.JAX_OPTION, Item.COMPILE_OPTION, Item.KEY_PART) else " of "
+        between = (
+            " "
+            if self.item in (CauseKind.STATIC, CauseKind.JAX_OPTION, CauseKind.COMPILE_OPTION, CauseKind.KEY_PART)
+            else " of "
+        )
         return f"{self.item}{between}{self.name}" if self.name else str(self.item)
 
     def to_json(self) -> dict[str, Any]:
@@ -53,11 +57,11 @@ def causes_of(history: History, runs: Collection[str], programs: Programs, evide
         programs: the modules and compile options.
         evidence: what the root knows of entries that are gone.
     """
-    found: dict[tuple[Item, str], CauseUsage] = {}
+    found: dict[tuple[CauseKind, str], CauseUsage] = {}
     for run in history.runs:
         if run.id not in runs:
             continue
-        of_run: dict[tuple[Item, str], CauseUsage] = {}
+        of_run: dict[tuple[CauseKind, str], CauseUsage] = {}
         for cause in diagnose(history, run, programs, evidence).causes:
             one = CauseUsage(cause.item, cause.name, cause.misses, cause.seconds, 1, run.started_ns)
             _add(of_run, one, runs=0)
@@ -66,7 +70,7 @@ def causes_of(history: History, runs: Collection[str], programs: Programs, evide
     return sorted(found.values(), key=lambda one: (-one.seconds, one.item, one.name))
 
 
-def _add(found: dict[tuple[Item, str], CauseUsage], one: CauseUsage, *, runs: int) -> None:
+def _add(found: dict[tuple[CauseKind, str], CauseUsage], one: CauseUsage, *, runs: int) -> None:
     before = found.get((one.item, one.name))
     if before is not None:
         one = one._replace(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jcache.explain.modules import Pairs
 from jcache.runs.record import ProcessRecord, ProgramRecord, RunRecord
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 
 class Seen(NamedTuple):
@@ -29,7 +29,7 @@ class Change(NamedTuple):
         note: the reason in this case, a text; empty for the reason of the vocabulary.
     """
 
-    item: Item
+    item: CauseKind
     name: str
     current: str
     baseline: str

@@ -10,9 +10,9 @@ from jcache.explain.compare import changes
 from jcache.explain.programs import Programs
 from jcache.runs.calls import BYPASSED, HIT
 from jcache.runs.record import RunRecord
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
-MAY_CHURN: Final = frozenset({Item.CONSTANT, Item.NAMES, Item.ORDER, Item.PROGRAM})
+MAY_CHURN: Final = frozenset({CauseKind.CONSTANT, CauseKind.NAMES, CauseKind.ORDER, CauseKind.PROGRAM})
 _EARLIER_RUNS: Final = 2
 
 

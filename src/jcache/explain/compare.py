@@ -17,7 +17,7 @@ from jcache.explain.options import OTHER, TRACED, compile_option_changes, jax_op
 from jcache.explain.programs import Programs
 from jcache.explain.surroundings import device_changes, surroundings, version_changes
 from jcache.runs.record import COMPUTATION
-from jcache.vocabulary import RANK, Item
+from jcache.vocabulary import RANK, CauseKind
 
 _NOT_READ: Final = "the lowered program changed; its modules are not kept, or cannot be read here"
 
@@ -26,13 +26,13 @@ def changes(current: Seen, baseline: Seen, programs: Programs) -> list[Change]:
     """Return what differs between two programs of different keys, at least one change, in the vocabulary's order."""
     differing = parts.differing(current.program, baseline.program)
     found = [*surroundings(current, baseline, differing)]
-    if all(change.item is not Item.VERSION for change in found):
+    if all(change.item is not CauseKind.VERSION for change in found):
         found += compile_option_changes(current, baseline, differing, found, programs)
         found += jax_option_changes(current, baseline, differing, TRACED)
         unknown = sorted(differing - parts.KNOWN)
-        found += [Change(Item.KEY_PART, name, *parts.values(current, baseline, name)) for name in unknown]
+        found += [Change(CauseKind.KEY_PART, name, *parts.values(current, baseline, name)) for name in unknown]
         found += [*_program_changes(current, baseline, differing, programs, is_explained=bool(found))]
-    return sorted(found, key=lambda change: RANK[change.item]) or [Change(Item.UNKNOWN, "", "", "")]
+    return sorted(found, key=lambda change: RANK[change.item]) or [Change(CauseKind.UNKNOWN, "", "", "")]
 
 
 def process_changes(current: Seen, baseline: Seen) -> list[Change]:
@@ -53,14 +53,14 @@ def _program_changes(
     arguments = [*argument_changes(ours, theirs)]
     if static and not (arguments or is_explained):  # a function that is passed as a static argument has a name
         found = _module_change(current, baseline, programs)
-        static = [found] if found.item is Item.NAMES else static
+        static = [found] if found.item is CauseKind.NAMES else static
     in_calls = [*static, *arguments]
     yield from in_calls
     others = [] if in_calls or is_explained else jax_option_changes(current, baseline, differing, OTHER)
     yield from others
     if ours.constants != theirs.constants and not in_calls:
         new, old = (", ".join(program.constants) for program in (ours, theirs))
-        yield Change(Item.CONSTANT, "", new, old)
+        yield Change(CauseKind.CONSTANT, "", new, old)
     elif not (in_calls or others or is_explained):
         yield _module_change(current, baseline, programs)
 
@@ -70,10 +70,10 @@ def _module_change(current: Seen, baseline: Seen, programs: Programs) -> Change:
     modules = (current.program.parts.get(COMPUTATION, ""), baseline.program.parts.get(COMPUTATION, ""))
     found = programs.compare(*modules)
     if found is None:
-        return Change(Item.PROGRAM, "", *parts.hashes(current, baseline, COMPUTATION), note=_NOT_READ)
+        return Change(CauseKind.PROGRAM, "", *parts.hashes(current, baseline, COMPUTATION), note=_NOT_READ)
     seeds = _hash_seed(current), _hash_seed(baseline)
-    if found.item in (Item.ORDER, Item.PROGRAM, Item.CONSTANT, Item.NAMES) and seeds[0] != seeds[1]:
-        return Change(Item.HASH_SEED, "", *seeds)
+    if found.item in (CauseKind.ORDER, CauseKind.PROGRAM, CauseKind.CONSTANT, CauseKind.NAMES) and seeds[0] != seeds[1]:
+        return Change(CauseKind.HASH_SEED, "", *seeds)
     return Change(found.item, "", found.current, found.baseline, found.pairs)
 
 

@@ -11,7 +11,7 @@ from jcache.explain.programs import Programs
 from jcache.explain.root_evidence import RootEvidence
 from jcache.layout import name_of
 from jcache.runs.record import COMPUTATION
-from jcache.vocabulary import VOCABULARY, Item
+from jcache.vocabulary import VOCABULARY, CauseKind
 
 _TWO_FUNCTIONS: Final = "these are keys of two different functions"
 _UNKNOWN_RUN: Final = {"command": "CMD", "environment": "", "root": ""}
@@ -86,7 +86,7 @@ def compare_keys(
     if baseline is None:
         return Comparison(current, None, is_recorded=False, changes=())
     if name_of(current) != name_of(baseline):
-        other = Change(Item.PROGRAM, "", name_of(current), name_of(baseline), note=_TWO_FUNCTIONS)
+        other = Change(CauseKind.PROGRAM, "", name_of(current), name_of(baseline), note=_TWO_FUNCTIONS)
         return Comparison(current, baseline, is_recorded=False, changes=(other,))
     ours, theirs = (_with_parts(history, key) for key in (current, baseline))
     if ours is None or theirs is None or current == baseline:

@@ -15,7 +15,7 @@ from jcache.explain.change import Change, Seen
 from jcache.explain.churn import MAY_CHURN, Churn
 from jcache.explain.compare import changes, process_changes
 from jcache.explain.evidence import Evidence, NoEvidence
-from jcache.explain.grouping import Finding, first_of, group, is_operation, with_consequences
+from jcache.explain.grouping import MissCause, first_of, group, is_operation, with_consequences
 from jcache.explain.programs import Programs
 from jcache.explain.result import Bypass, Cause, Diagnosis
 from jcache.explain.trends import trend
@@ -23,7 +23,7 @@ from jcache.runs.calls import BYPASSED, HIT, NOT_STORED
 from jcache.runs.log_messages import ABSENT_IN_ANOTHER
 from jcache.runs.record import ProgramRecord, RunRecord
 from jcache.text import quoted, shown
-from jcache.vocabulary import KEEP_PINNED, VOCABULARY, Item, bypass_resolution, not_stored_resolution
+from jcache.vocabulary import KEEP_PINNED, VOCABULARY, CauseKind, bypass_resolution, not_stored_resolution
 
 _DAMAGED: Final = "the entry was damaged"
 _UNREADABLE: Final = "the cache could not be read"
@@ -111,29 +111,29 @@ class _Examiner:
         later = (one.started_ns for one in history.runs if one.started_ns > run.started_ns)
         self._next_ns = min(later, default=_FOREVER_NS)  # when the next run began
 
-    def examine(self, miss: Seen, position: int) -> Finding:
+    def examine(self, miss: Seen, position: int) -> MissCause:
         """Return the cause of a miss; the misses come in their order."""
         reason = miss.program.reason or ""
         if reason.startswith(_DAMAGED):
-            found = Finding(miss, Change(Item.DAMAGED, "", "", ""), detail=reason)
+            found = MissCause(miss, Change(CauseKind.DAMAGED, "", "", ""), detail=reason)
         elif reason.startswith(_UNREADABLE):
-            found = Finding(miss, Change(Item.UNREADABLE, "", "", ""), detail=reason)
+            found = MissCause(miss, Change(CauseKind.UNREADABLE, "", "", ""), detail=reason)
         elif reason == ABSENT_IN_ANOTHER:
-            found = Finding(miss, Change(Item.ABSENT, "", "", ""))
+            found = MissCause(miss, Change(CauseKind.ABSENT, "", "", ""))
         else:
             found = self._known_key(miss) or self._new_key(miss, position)
         if miss.program.key is not None:
             self._before.setdefault(miss.program.key, miss)
         return found
 
-    def _known_key(self, miss: Seen) -> Finding | None:
+    def _known_key(self, miss: Seen) -> MissCause | None:
         """Return the cause where the key has been seen before; None if it has not."""
         key = miss.program.key
         if key is None:
             return None
         first = self._before.get(key)
         if first is not None and first.process is miss.process:
-            return _not_stored(miss, first) or Finding(miss, Change(Item.MEANWHILE, "", "", ""))
+            return _not_stored(miss, first) or MissCause(miss, Change(CauseKind.MEANWHILE, "", "", ""))
         if first is not None and (found := _not_stored(miss, first)):
             return found
         start = (self._run.started_ns, self._run.id)
@@ -144,22 +144,22 @@ class _Examiner:
         after_ns = 0 if last is None else last.run.started_ns  # the entry was there then
         until_ns = self._run.started_ns if last is None else self._next_ns  # this run itself may have found the damage
         if what := self._evidence.damage(key, after_ns, until_ns):
-            return Finding(miss, Change(Item.DAMAGED, "", "", ""), detail=what)
+            return MissCause(miss, Change(CauseKind.DAMAGED, "", "", ""), detail=what)
         removal = self._evidence.removal(key, after_ns, self._run.started_ns)
         if last is None and removal is None:
             return None
-        return Finding(miss, Change(Item.EVICTED, "", "", ""), other=last, detail=removal or "")
+        return MissCause(miss, Change(CauseKind.EVICTED, "", "", ""), other=last, detail=removal or "")
 
-    def _new_key(self, miss: Seen, position: int) -> Finding:
+    def _new_key(self, miss: Seen, position: int) -> MissCause:
         other = self._pairing.pair(miss, position)
         if other is None:
             change = self._evidence.nearest_entry(miss.program)
-            return Finding(miss, change or self._first_time(miss), other=None)
+            return MissCause(miss, change or self._first_time(miss), other=None)
         found = changes(miss, other, self._programs)
         first = found[0]
         if first.item in MAY_CHURN and self._churning.churns(miss):
-            first = first._replace(item=Item.CHURN)
-        return Finding(miss, first, other=other)
+            first = first._replace(item=CauseKind.CHURN)
+        return MissCause(miss, first, other=other)
 
     def _first_time(self, miss: Seen) -> Change:
         """Return the cause of a function that is new: an operation of JAX's own may follow from what changed."""
@@ -168,26 +168,26 @@ class _Examiner:
             for seen in others[:1]:
                 for change in process_changes(miss, seen):
                     return change
-        return Change(Item.FIRST_TIME, "", "", "")
+        return Change(CauseKind.FIRST_TIME, "", "", "")
 
 
-def _not_stored(miss: Seen, last: Seen) -> Finding | None:
+def _not_stored(miss: Seen, last: Seen) -> MissCause | None:
     """Return the cause where the program could not be stored when it was last compiled."""
     reason = last.program.reason or ""
     if last.program.outcome != NOT_STORED or reason.startswith((*_BY_OTHERS, _DAMAGED, _UNREADABLE)):
         return None
-    return Finding(miss, Change(Item.NOT_STORED, "", "", ""), other=last, detail=reason)
+    return MissCause(miss, Change(CauseKind.NOT_STORED, "", "", ""), other=last, detail=reason)
 
 
-def _cause(first: Finding, alike: Sequence[Finding], history: History, run: RunRecord, root: str | None) -> Cause:
+def _cause(first: MissCause, alike: Sequence[MissCause], history: History, run: RunRecord, root: str | None) -> Cause:
     """Return the cause of findings that are alike, or of some of them; the first one, of all, names it."""
     dearest = sorted(alike, key=lambda found: -seconds_of(found.miss.program))
     change = first.change
     shown_first = first if any(found is first for found in alike) else dearest[0]
     detail = first.detail or change.note or trend(history, run, first.miss, change)
     words = VOCABULARY[change.item]
-    resolution = not_stored_resolution(detail) if change.item is Item.NOT_STORED else words.resolution
-    if change.item is Item.EVICTED and detail.endswith(_BY_HAND):
+    resolution = not_stored_resolution(detail) if change.item is CauseKind.NOT_STORED else words.resolution
+    if change.item is CauseKind.EVICTED and detail.endswith(_BY_HAND):
         resolution = KEEP_PINNED
     about = {
         "name": change.name or "this",
@@ -218,7 +218,7 @@ def _to_start(command: Sequence[str]) -> Sequence[str]:
     return ["python", *command] if is_code and not os.access(command[0], os.X_OK) else command
 
 
-def _variables(found: Finding) -> str:
+def _variables(found: MissCause) -> str:
     """Return the variables of a miss that the program that it is compared with did not have, for a shell."""
     if found.other is None:
         return ""
@@ -231,7 +231,7 @@ def _bypasses(programs: Sequence[ProgramRecord]) -> tuple[Bypass, ...]:
     found: dict[tuple[str, str], Bypass] = {}
     for program in programs:
         if program.outcome == BYPASSED:
-            reason = program.reason or VOCABULARY[Item.BYPASSED].reason
+            reason = program.reason or VOCABULARY[CauseKind.BYPASSED].reason
             name = label(program)
             before = found.get((name, reason)) or Bypass(name, reason, bypass_resolution(reason), 0, 0.0)
             seconds = before.seconds + seconds_of(program)

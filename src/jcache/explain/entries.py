@@ -9,7 +9,7 @@ from jcache.explain.change import Change
 from jcache.explain.modules import Pairs, size_pairs
 from jcache.formats.inspection import Inspection
 from jcache.store.ledger import Known
-from jcache.vocabulary import RANK, Item
+from jcache.vocabulary import RANK, CauseKind
 
 _MAX_FEATURES: Final = 6
 
@@ -28,15 +28,15 @@ def entry_changes(
     found = [
         *_versions(current, baseline, ours, theirs),
         *_machine(current, baseline),
-        *_simple(Item.CACHE_PATH, "", current.cache_path, baseline.cache_path),
+        *_simple(CauseKind.CACHE_PATH, "", current.cache_path, baseline.cache_path),
         *_shapes(current, baseline),
-        *_simple(Item.NAMES, "module", current.module_name, baseline.module_name),
-        *_simple(Item.NAMES, "source", _source(current), _source(baseline)),
+        *_simple(CauseKind.NAMES, "module", current.module_name, baseline.module_name),
+        *_simple(CauseKind.NAMES, "source", _source(current), _source(baseline)),
     ]
     return sorted(found, key=lambda change: RANK[change.item])
 
 
-def _simple(item: Item, name: str, current: object, baseline: object) -> Iterator[Change]:
+def _simple(item: CauseKind, name: str, current: object, baseline: object) -> Iterator[Change]:
     """Yield the change of a fact that both entries tell."""
     if current is not None and baseline is not None and current != baseline:
         yield Change(item, name, str(current), str(baseline))
@@ -44,25 +44,25 @@ def _simple(item: Item, name: str, current: object, baseline: object) -> Iterato
 
 def _versions(current: Inspection, baseline: Inspection, ours: Known | None, theirs: Known | None) -> Iterator[Change]:
     new, old = (None if known is None else known.jaxlib for known in (ours, theirs))
-    yield from (versions := [*_simple(Item.VERSION, "jaxlib", new, old)])
+    yield from (versions := [*_simple(CauseKind.VERSION, "jaxlib", new, old)])
     if not versions and current.xla_options != baseline.xla_options and None not in (new, old):
-        yield Change(Item.XLA_FLAGS, "", "other options", "")
+        yield Change(CauseKind.XLA_FLAGS, "", "other options", "")
     elif not versions and current.xla_options != baseline.xla_options:
-        yield Change(Item.VERSION, "jaxlib, or flags of XLA", "", "")
+        yield Change(CauseKind.VERSION, "jaxlib, or flags of XLA", "", "")
     libraries = {*(current.abi_version or {}), *(baseline.abi_version or {})}
     for name in sorted(libraries):
         pair = ((one.abi_version or {}).get(name) for one in (current, baseline))
-        yield from _simple(Item.PLATFORM, name, *pair)
+        yield from _simple(CauseKind.PLATFORM, name, *pair)
 
 
 def _machine(current: Inspection, baseline: Inspection) -> Iterator[Change]:
-    yield from (platform := [*_simple(Item.DEVICES, "platform", current.platform, baseline.platform)])
-    yield from _simple(Item.DEVICES, "compute capability", current.compute_capability, baseline.compute_capability)
+    yield from (platform := [*_simple(CauseKind.DEVICES, "platform", current.platform, baseline.platform)])
+    yield from _simple(CauseKind.DEVICES, "compute capability", current.compute_capability, baseline.compute_capability)
     if not platform:
-        yield from _simple(Item.CPU, "name", current.cpu_name, baseline.cpu_name)
+        yield from _simple(CauseKind.CPU, "name", current.cpu_name, baseline.cpu_name)
         ours, theirs = ({*(one.cpu_features or ())} for one in (current, baseline))
         if ours and theirs and ours != theirs:
-            yield Change(Item.CPU, "features", _some(ours - theirs), _some(theirs - ours))
+            yield Change(CauseKind.CPU, "features", _some(ours - theirs), _some(theirs - ours))
 
 
 def _some(features: set[str]) -> str:
@@ -78,14 +78,14 @@ def _shapes(current: Inspection, baseline: Inspection) -> Iterator[Change]:
     new, old = " ".join(ours), " ".join(theirs)
     dtypes = [[shape.partition("[")[0] for shape in shapes] for shapes in (ours, theirs)]
     if len(ours) != len(theirs):
-        yield Change(Item.STRUCTURE, "outputs", new, old)
+        yield Change(CauseKind.STRUCTURE, "outputs", new, old)
     elif dtypes[0] != dtypes[1]:
         pairs = frozenset((b, a) for a, b in zip(*dtypes, strict=True) if a != b)
-        yield Change(Item.DTYPE, "outputs", new, old, pairs)
+        yield Change(CauseKind.DTYPE, "outputs", new, old, pairs)
     else:
         sizes = zip(map(_sizes, theirs), map(_sizes, ours), strict=True)
         pairs = Pairs(pair for before, after in sizes for pair in size_pairs(before, after))
-        yield Change(Item.SHAPE, "outputs", new, old, pairs)
+        yield Change(CauseKind.SHAPE, "outputs", new, old, pairs)
 
 
 def _sizes(shape: str) -> list[str]:

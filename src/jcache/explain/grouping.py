@@ -8,21 +8,40 @@ from typing import Final, NamedTuple
 from jcache.explain.baseline import identity, seconds_of
 from jcache.explain.change import Change, Seen
 from jcache.runs.record import ProgramRecord
-from jcache.vocabulary import RANK, Item
+from jcache.vocabulary import RANK, CauseKind
 
 _BY_ITEM: Final = frozenset(
-    {Item.DAMAGED, Item.UNREADABLE, Item.MEANWHILE, Item.FIRST_TIME, Item.CHURN, Item.HASH_SEED, Item.UNKNOWN}
+    {
+        CauseKind.DAMAGED,
+        CauseKind.UNREADABLE,
+        CauseKind.MEANWHILE,
+        CauseKind.FIRST_TIME,
+        CauseKind.CHURN,
+        CauseKind.HASH_SEED,
+        CauseKind.UNKNOWN,
+    }
 )
-_BY_DETAIL: Final = frozenset({Item.EVICTED, Item.NOT_STORED})
-_BY_FUNCTION: Final = frozenset({Item.STRUCTURE, Item.WEAK_TYPE, Item.DONATION, Item.ORDER, Item.PROGRAM})
-_BY_PAIRS: Final = frozenset({Item.SHAPE, Item.DTYPE, Item.NAMES})  # a pair of names is no pair of sizes
+_BY_DETAIL: Final = frozenset({CauseKind.EVICTED, CauseKind.NOT_STORED})
+_BY_FUNCTION: Final = frozenset(
+    {CauseKind.STRUCTURE, CauseKind.WEAK_TYPE, CauseKind.DONATION, CauseKind.ORDER, CauseKind.PROGRAM}
+)
+_BY_PAIRS: Final = frozenset({CauseKind.SHAPE, CauseKind.DTYPE, CauseKind.NAMES})  # a pair of names is no pair of sizes
 
 _BRINGS_OTHER_OPERATIONS: Final = frozenset(
-    {Item.VERSION, Item.DEVICES, Item.JAX_OPTION, Item.STATIC, Item.STRUCTURE, Item.DTYPE, Item.SHAPE, Item.SHARDING}
+    {
+        CauseKind.VERSION,
+        CauseKind.DEVICES,
+        CauseKind.JAX_OPTION,
+        CauseKind.STATIC,
+        CauseKind.STRUCTURE,
+        CauseKind.DTYPE,
+        CauseKind.SHAPE,
+        CauseKind.SHARDING,
+    }
 )
 
 
-class Finding(NamedTuple):
+class MissCause(NamedTuple):
     """The cause of one miss.
 
     Attributes:
@@ -38,7 +57,7 @@ class Finding(NamedTuple):
     detail: str = ""
 
 
-def group(findings: Sequence[Finding]) -> list[list[Finding]]:
+def group(findings: Sequence[MissCause]) -> list[list[MissCause]]:
     """Return the findings in groups of the same cause; each is in one group, and the groups come in their order."""
     parents = list(range(len(findings)))
 
@@ -51,13 +70,13 @@ def group(findings: Sequence[Finding]) -> list[list[Finding]]:
     for number, found in enumerate(findings):
         for sign in _signs(found):
             parents[root_of(number)] = root_of(owners.setdefault(sign, number))
-    groups: dict[int, list[Finding]] = {}
+    groups: dict[int, list[MissCause]] = {}
     for number, found in enumerate(findings):
         groups.setdefault(root_of(number), []).append(found)
     return list(groups.values())
 
 
-def _signs(found: Finding) -> list[Hashable]:
+def _signs(found: MissCause) -> list[Hashable]:
     """Return what stands for the cause of a finding: findings that share one of these have the same cause."""
     change = found.change
     if change.item in _BY_ITEM:
@@ -67,15 +86,17 @@ def _signs(found: Finding) -> list[Hashable]:
     if change.item in _BY_FUNCTION:
         return [(change.item, identity(found.miss.program)), *sorted(change.pairs)]
     if change.item in _BY_PAIRS and change.pairs:
-        of_argument = [(change.item, identity(found.miss.program), change.name)] if change.item is Item.SHAPE else []
+        of_argument = (
+            [(change.item, identity(found.miss.program), change.name)] if change.item is CauseKind.SHAPE else []
+        )
         return [*of_argument, *sorted(change.pairs)]
-    if change.item is Item.CONSTANT:  # of any type
+    if change.item is CauseKind.CONSTANT:  # of any type
         return [(change.item, *(value.partition(" : ")[0] for value in (change.current, change.baseline)))]
     own = (change.item, change.name, change.current, change.baseline)
     return [own, *sorted(change.pairs)]  # a static value may be a shape or a dtype
 
 
-def with_consequences(groups: list[list[Finding]]) -> list[list[Finding]]:
+def with_consequences(groups: list[list[MissCause]]) -> list[list[MissCause]]:
     """Add groups of JAX's own operations to the one change of a function of the program, where there is only one."""
     changed = [alike for alike in groups if not _is_of_operations(alike) and _is_change(first_of(alike).change.item)]
     if len(changed) != 1 or first_of(changed[0]).change.item not in _BRINGS_OTHER_OPERATIONS:
@@ -86,23 +107,23 @@ def with_consequences(groups: list[list[Finding]]) -> list[list[Finding]]:
     return [merged, *(alike for alike in rest if alike not in follow)]
 
 
-def _is_of_operations(alike: Sequence[Finding]) -> bool:
+def _is_of_operations(alike: Sequence[MissCause]) -> bool:
     return all(is_operation(found.miss.program) for found in alike)
 
 
-def _is_change(item: Item) -> bool:
-    return RANK[item] >= RANK[Item.VERSION]
+def _is_change(item: CauseKind) -> bool:
+    return RANK[item] >= RANK[CauseKind.VERSION]
 
 
-def _follows(item: Item) -> bool:
+def _follows(item: CauseKind) -> bool:
     """Return whether a cause may follow from another one: it is a change of one program, or a new program."""
-    return item is Item.FIRST_TIME or RANK[item] >= RANK[Item.STATIC]
+    return item is CauseKind.FIRST_TIME or RANK[item] >= RANK[CauseKind.STATIC]
 
 
-def first_of(alike: Sequence[Finding]) -> Finding:
+def first_of(alike: Sequence[MissCause]) -> MissCause:
     """Return the finding that names the cause of a group: of the program's own function, before JAX's operations."""
 
-    def order(found: Finding) -> tuple[bool, bool, int, float]:
+    def order(found: MissCause) -> tuple[bool, bool, int, float]:
         program = found.miss.program
         return is_operation(program), found.other is None, RANK[found.change.item], -seconds_of(program)
 

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 Pairs = frozenset[tuple[str, str]]  # what became of it: of the baseline, of the current one
 
@@ -45,7 +45,7 @@ class ModuleChange(NamedTuple):
         pairs: for types, the sizes or dtypes that changed; for names, the names.
     """
 
-    item: Item
+    item: CauseKind
     current: str
     baseline: str
     pairs: Pairs = frozenset()
@@ -54,19 +54,19 @@ class ModuleChange(NamedTuple):
 def compare_modules(current: str, baseline: str) -> ModuleChange:
     """Return what differs between two modules, given as texts that JAX prints of modules that differ."""
     if current == baseline:  # the printer leaves out the elements of large arrays
-        return ModuleChange(Item.CONSTANT, "another large array", "")
+        return ModuleChange(CauseKind.CONSTANT, "another large array", "")
     ours, theirs = canonical(current), canonical(baseline)
     if ours == theirs:
         return _names(current, baseline)
     if _CONSTANT.sub(r"\1", ours) == _CONSTANT.sub(r"\1", theirs):
-        return _first(Item.CONSTANT, _CONSTANT, ours, theirs)
+        return _first(CauseKind.CONSTANT, _CONSTANT, ours, theirs)
     if _without_types(ours) == _without_types(theirs):
         return _types(ours, theirs)
     line, other = first_difference(ours.splitlines(), theirs.splitlines())
     is_order = Counter(_SSA.sub("%", ours).splitlines()) == Counter(_SSA.sub("%", theirs).splitlines())
     if is_order:
-        return ModuleChange(Item.ORDER, _short(line), _short(other))
-    return ModuleChange(Item.PROGRAM, _short(line), _short(other), _types_brought(ours, theirs))
+        return ModuleChange(CauseKind.ORDER, _short(line), _short(other))
+    return ModuleChange(CauseKind.PROGRAM, _short(line), _short(other), _types_brought(ours, theirs))
 
 
 def _types_brought(ours: str, theirs: str) -> Pairs:
@@ -122,7 +122,10 @@ def _names(current: str, baseline: str) -> ModuleChange:
     changed = dict.fromkeys((_plain(a), _plain(b)) for a, b in zip(ours, theirs, strict=False) if a != b)
     pairs = [(a, b) for a, b in changed if a != b][:_MAX_NAMES] or [*changed][:1]
     return ModuleChange(
-        Item.NAMES, " ".join(a for a, _ in pairs), " ".join(b for _, b in pairs), frozenset((b, a) for a, b in pairs)
+        CauseKind.NAMES,
+        " ".join(a for a, _ in pairs),
+        " ".join(b for _, b in pairs),
+        frozenset((b, a) for a, b in pairs),
     )
 
 
@@ -132,7 +135,7 @@ def _plain(symbol: str) -> str:
     return symbol if match is None else f"@{match[1]}"
 
 
-def _first(item: Item, pattern: re.Pattern[str], ours: str, theirs: str) -> ModuleChange:
+def _first(item: CauseKind, pattern: re.Pattern[str], ours: str, theirs: str) -> ModuleChange:
     """Return the first match of a pattern that differs, with its type."""
     for mine, other in zip(pattern.finditer(ours), pattern.finditer(theirs), strict=False):
         if mine[0] != other[0]:
@@ -157,7 +160,7 @@ def _types(ours: str, theirs: str) -> ModuleChange:
     changed = [(old, new) for old, new in types if old != new]
     if not changed:
         line, other = first_difference(ours.splitlines(), theirs.splitlines())
-        return ModuleChange(Item.PROGRAM, _short(line), _short(other))
+        return ModuleChange(CauseKind.PROGRAM, _short(line), _short(other))
     split = [(old.split(","), new.split(",")) for old, new in changed]
     sizes: set[tuple[str, str]] = set()
     dtypes: set[tuple[str, str]] = set()
@@ -167,7 +170,7 @@ def _types(ours: str, theirs: str) -> ModuleChange:
         sizes.update(size_pairs(before, after))
         dtypes.update({(old_dtype, new_dtype)} if old_dtype != new_dtype else ())
     old, new = changed[0]
-    item, pairs = (Item.SHAPE, sizes) if sizes else (Item.DTYPE, dtypes)
+    item, pairs = (CauseKind.SHAPE, sizes) if sizes else (CauseKind.DTYPE, dtypes)
     return ModuleChange(item, f"tensor<{new}>", f"tensor<{old}>", frozenset(pairs))
 
 

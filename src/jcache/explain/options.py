@@ -10,7 +10,7 @@ from jcache.explain import parts
 from jcache.explain.change import Change, Seen
 from jcache.explain.programs import CACHE_PATHS, Programs
 from jcache.runs.record import COMPUTATION
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 _FROM_PROGRAM: Final = re.compile(
     r"(?:.*\.)?(?:num_replicas|num_partitions|device_assignment|use_spmd_partitioning|use_auto_spmd_partitioning"
@@ -42,25 +42,25 @@ def compile_option_changes(
         None if (proto := parts.value(seen, parts.OPTIONS)) is None else programs.options(proto)
         for seen in (current, baseline)
     )
-    is_explained = bool(items & {Item.XLA_FLAGS, Item.DEVICES}) or COMPUTATION in differing
+    is_explained = bool(items & {CauseKind.XLA_FLAGS, CauseKind.DEVICES}) or COMPUTATION in differing
     if ours is None or theirs is None:
-        return [] if is_explained else [Change(Item.COMPILE_OPTION, "", "", "")]
+        return [] if is_explained else [Change(CauseKind.COMPILE_OPTION, "", "", "")]
     names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     paths = [name for name in names if name in CACHE_PATHS]
     if paths:
         new, old = (_directory(fields.get(paths[0], "")) for fields in (ours, theirs))
-        changed = [Change(Item.CACHE_PATH, "", new, old)]
+        changed = [Change(CauseKind.CACHE_PATH, "", new, old)]
     else:
         changed = []
     named = [name for name in names if name not in paths and name.rpartition(".")[2] not in _flag_names(found)]
     own = [name for name in named if not _FROM_PROGRAM.fullmatch(name)]
-    if Item.XLA_FLAGS in items:  # a flag may set other fields as well
+    if CauseKind.XLA_FLAGS in items:  # a flag may set other fields as well
         own = [name for name in own if "xla_" not in name]
     if not (own or paths or is_explained):
         own = named  # nothing else explains these options
     if own:
         changed.append(_option_change(own, ours, theirs))
-    return changed or ([] if is_explained else [Change(Item.COMPILE_OPTION, "", "", "")])
+    return changed or ([] if is_explained else [Change(CauseKind.COMPILE_OPTION, "", "", "")])
 
 
 def _flag_names(found: Iterable[Change]) -> set[str]:
@@ -68,7 +68,7 @@ def _flag_names(found: Iterable[Change]) -> set[str]:
     return {
         flag.lstrip("-").partition("=")[0].removeprefix("no")
         for change in found
-        if change.item is Item.XLA_FLAGS
+        if change.item is CauseKind.XLA_FLAGS
         for flag in f"{change.current} {change.baseline}".split()
     }
 
@@ -82,7 +82,7 @@ def _directory(path: str) -> str:
 def _option_change(names: list[str], ours: Mapping[str, str], theirs: Mapping[str, str]) -> Change:
     first = names[0]
     return Change(
-        Item.COMPILE_OPTION,
+        CauseKind.COMPILE_OPTION,
         first.rpartition(".")[2],
         ours.get(first, ""),
         theirs.get(first, ""),
@@ -99,7 +99,7 @@ def jax_option_changes(
     ours, theirs = _options_of(current), _options_of(baseline)
     names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name) and which.fullmatch(name)]
     return [
-        Change(Item.JAX_OPTION, name, ours.get(name, ""), theirs.get(name, ""), more=len(names) - 1)
+        Change(CauseKind.JAX_OPTION, name, ours.get(name, ""), theirs.get(name, ""), more=len(names) - 1)
         for name in names[:1]
     ]
 

@@ -13,7 +13,7 @@ from jcache.explain.programs import Programs
 from jcache.runs.calls import BYPASSED
 from jcache.runs.record import RunRecord
 from jcache.text import shown
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 _MAX_HOSTS: Final = 1000
 
@@ -92,4 +92,4 @@ def _difference(
 def _change(ours: Seen, theirs: Seen, programs: Programs) -> Change:
     """Return what differs between two ranks, besides the devices that each has of its own, if there is more."""
     found = changes(ours, theirs, programs)
-    return next((change for change in found if change.item is not Item.DEVICES), found[0])
+    return next((change for change in found if change.item is not CauseKind.DEVICES), found[0])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from jcache.explain.change import Seen
 from jcache.runs.record import RunRecord
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 
 class Cause(NamedTuple):
@@ -26,7 +26,7 @@ class Cause(NamedTuple):
         compared: what the dearest was compared with; None if nothing was.
     """
 
-    item: Item
+    item: CauseKind
     name: str
     function: str
     source: str
@@ -94,7 +94,7 @@ class Diagnosis(NamedTuple):
     @property
     def repeated_seconds(self) -> float:
         """The seconds that went into what had been compiled before in some form."""
-        return sum(cause.seconds for cause in self.causes if cause.item is not Item.FIRST_TIME)
+        return sum(cause.seconds for cause in self.causes if cause.item is not CauseKind.FIRST_TIME)
 
     def to_json(self) -> dict[str, Any]:
         """Return the diagnosis as data for ``json.dumps``."""

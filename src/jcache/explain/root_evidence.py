@@ -22,7 +22,7 @@ from jcache.store.quarantine import Quarantine
 from jcache.store.quarantine_record import QuarantineRecord
 from jcache.store.store import Store
 from jcache.units import format_age
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 _MAX_INSPECTED: Final = 8  # entries of a name, the latest first
 _MAX_READ: Final = 500  # entries for one diagnosis
@@ -66,10 +66,10 @@ class RootEvidence:
             return None
         own = self.inspection(program.key or "")
         if own is None:
-            return Change(Item.UNKNOWN, "", "", others[0])
+            return Change(CauseKind.UNKNOWN, "", "", others[0])
         found = [(other, self.compared(program.key or "", other)) for other in others[:_MAX_INSPECTED]]
         key, nearest = min(found, key=lambda pair: (len(pair[1]), others.index(pair[0])))
-        return nearest[0] if nearest else Change(Item.UNKNOWN, "", "", key)
+        return nearest[0] if nearest else Change(CauseKind.UNKNOWN, "", "", key)
 
     def others_of(self, key: str) -> list[str]:
         """Return the keys of entries of the same name that no run has recorded, the latest first."""

@@ -9,7 +9,7 @@ from typing import Final
 from jcache.explain import parts
 from jcache.explain.change import Change, Seen
 from jcache.runs.record import COMPUTATION, ProcessRecord
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 _FLAG: Final = re.compile(r"--?[A-Za-z]\S*?(?=--|\s|$)")
 _NO_FLAGS: Final = ("--xla_force_host_platform_device_count", "--xla_dump_", "--xla_gpu_cuda_data_dir")
@@ -22,15 +22,15 @@ def surroundings(current: Seen, baseline: Seen, differing: frozenset[str]) -> It
     if new != old and differing & {parts.JAXLIB, parts.OPTIONS, COMPUTATION}:
         yield from version_changes(ours, theirs)
     elif parts.JAXLIB in differing:
-        yield Change(Item.VERSION, "jaxlib", *parts.values(current, baseline, parts.JAXLIB))
+        yield Change(CauseKind.VERSION, "jaxlib", *parts.values(current, baseline, parts.JAXLIB))
     moved = [*device_changes(ours, theirs)]
     if parts.PLATFORM in differing and not moved:
-        yield Change(Item.PLATFORM, "", *parts.values(current, baseline, parts.PLATFORM))
+        yield Change(CauseKind.PLATFORM, "", *parts.values(current, baseline, parts.PLATFORM))
     added, removed = _flag_change(current, baseline) if differing & {parts.FLAGS, parts.OPTIONS} else ("", "")
     if added or removed:
-        yield Change(Item.XLA_FLAGS, "", added, removed)
+        yield Change(CauseKind.XLA_FLAGS, "", added, removed)
     elif parts.FLAGS in differing:
-        yield Change(Item.XLA_FLAGS, "", *parts.hashes(current, baseline, parts.FLAGS))
+        yield Change(CauseKind.XLA_FLAGS, "", *parts.hashes(current, baseline, parts.FLAGS))
     if differing & {parts.PLATFORM, parts.TOPOLOGY, parts.DEVICES, parts.OPTIONS, COMPUTATION}:
         yield from moved
     if differing & {parts.TOPOLOGY, parts.DEVICES} and not moved:
@@ -40,8 +40,8 @@ def surroundings(current: Seen, baseline: Seen, differing: frozenset[str]) -> It
 def _another_place(ours: ProcessRecord, theirs: ProcessRecord) -> Change:
     """Return the change of a topology where the devices are of the same kinds."""
     if ours.host == theirs.host and ours.rank != theirs.rank:  # each rank has devices of its own
-        return Change(Item.DEVICES, "", f"rank {ours.rank}", f"rank {theirs.rank}")
-    return Change(Item.CPU, "", *((ours.host, theirs.host) if ours.host != theirs.host else ("", "")))
+        return Change(CauseKind.DEVICES, "", f"rank {ours.rank}", f"rank {theirs.rank}")
+    return Change(CauseKind.CPU, "", *((ours.host, theirs.host) if ours.host != theirs.host else ("", "")))
 
 
 def version_changes(ours: ProcessRecord, theirs: ProcessRecord) -> Iterator[Change]:
@@ -49,14 +49,14 @@ def version_changes(ours: ProcessRecord, theirs: ProcessRecord) -> Iterator[Chan
     names = [name for name in ("jax", "jaxlib") if getattr(ours, name) != getattr(theirs, name)]
     if names:
         new, old = (", ".join(getattr(process, name) for name in names) for process in (ours, theirs))
-        yield Change(Item.VERSION, " and ".join(names), new, old)
+        yield Change(CauseKind.VERSION, " and ".join(names), new, old)
 
 
 def device_changes(ours: ProcessRecord, theirs: ProcessRecord) -> Iterator[Change]:
     """Yield the change of the devices, if there is one."""
     if ours.devices != theirs.devices or ours.platform != theirs.platform:
         new, old = (", ".join(process.devices) or process.platform for process in (ours, theirs))
-        yield Change(Item.DEVICES, "", new, old)
+        yield Change(CauseKind.DEVICES, "", new, old)
 
 
 def flags_in(text: str) -> list[str]:

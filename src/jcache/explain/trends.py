@@ -10,7 +10,7 @@ from jcache.explain.baseline import History, identity
 from jcache.explain.change import Change, Seen
 from jcache.explain.surroundings import flags_in
 from jcache.runs.record import Argument, ProcessRecord, RunRecord
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 _SIZES_OF_A_TREND: Final = 3
 _SHOWN_SIZES: Final = 6
@@ -18,13 +18,13 @@ _SHOWN_SIZES: Final = 6
 
 def trend(history: History, run: RunRecord, miss: Seen, change: Change) -> str:
     """Return how a change lies in the runs before, as text; empty if there is nothing to tell."""
-    if change.item is Item.SHAPE:
+    if change.item is CauseKind.SHAPE:
         return _sizes(history, run, miss, change)
     get = _VALUES.get(change.item)
     if get is None or not (number := _runs_with_other_value(history, run, miss, get)):
         return ""
     before = "the run before was" if number == 1 else f"the {number} runs before were"
-    if change.item is Item.XLA_FLAGS and not change.baseline:
+    if change.item is CauseKind.XLA_FLAGS and not change.baseline:
         return f"first in this run; {before} without"
     return f"first in this run; {before} different"
 
@@ -33,10 +33,10 @@ def _flags(process: ProcessRecord) -> object:
     return sorted(flags_in(process.variables.get("XLA_FLAGS", "")))
 
 
-_VALUES: Final[dict[Item, Callable[[ProcessRecord], object]]] = {
-    Item.XLA_FLAGS: _flags,
-    Item.VERSION: lambda process: (process.jax, process.jaxlib),
-    Item.DEVICES: lambda process: process.devices,
+_VALUES: Final[dict[CauseKind, Callable[[ProcessRecord], object]]] = {
+    CauseKind.XLA_FLAGS: _flags,
+    CauseKind.VERSION: lambda process: (process.jax, process.jaxlib),
+    CauseKind.DEVICES: lambda process: process.devices,
 }
 
 

@@ -74,7 +74,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
             yield from _nested(each)
 
 
-class Reads:
+class CodeReads:
     """Names that a function and the functions nested in it look up.
 
     Attributes:
@@ -93,8 +93,8 @@ class Reads:
         self.bindings: dict[str, set[Chain]] = {}
 
 
-def reads(code: CodeType) -> Reads:
-    found = Reads()
+def reads(code: CodeType) -> CodeReads:
+    found = CodeReads()
     codes = list(_nested(code))
     listings = [steps_of(one) for one in codes]
     for listing in listings:
@@ -130,7 +130,7 @@ def _computes(listing: list[Step]) -> bool:
     return False
 
 
-def _imports(listing: list[Step], found: Reads) -> None:
+def _imports(listing: list[Step], found: CodeReads) -> None:
     """Record the chains of a function's imports, and the local names bound to them."""
     for at, each in enumerate(listing):
         if each.name != "IMPORT_NAME":
@@ -142,7 +142,7 @@ def _imports(listing: list[Step], found: Reads) -> None:
         _bind(listing[at + 1 :], base, is_from=bool(names), found=found)
 
 
-def _bind(rest: list[Step], base: str, *, is_from: bool, found: Reads) -> None:
+def _bind(rest: list[Step], base: str, *, is_from: bool, found: CodeReads) -> None:
     chain: Chain = (base,)
     top, dot, _ = base.removeprefix(f"{IMPORT}0:").partition(".")
     for each in rest:
@@ -159,7 +159,7 @@ def _bind(rest: list[Step], base: str, *, is_from: bool, found: Reads) -> None:
             return
 
 
-def _chains(listing: list[Step], found: Reads) -> None:
+def _chains(listing: list[Step], found: CodeReads) -> None:
     bases: set[Chain] = set()
     start, called = 0, False
     for at, each in enumerate(listing):
@@ -172,7 +172,7 @@ def _chains(listing: list[Step], found: Reads) -> None:
     _note(bases, listing, range(start, len(listing)), found, called=called)
 
 
-def _begun(each: Step, found: Reads) -> set[Chain]:
+def _begun(each: Step, found: CodeReads) -> set[Chain]:
     if each.name in _GLOBAL:
         return {(each.value,)}
     if each.name in _LOCAL:
@@ -184,7 +184,7 @@ def _begun(each: Step, found: Reads) -> set[Chain]:
     return set()
 
 
-def _note(bases: set[Chain], listing: list[Step], place: range, found: Reads, *, called: bool) -> None:
+def _note(bases: set[Chain], listing: list[Step], place: range, found: CodeReads, *, called: bool) -> None:
     after = listing[place.stop : place.stop + 5]
     if bases == {("__name__",)} and after and after[0][:2] == ("STORE_NAME", "__module__"):
         return  # every class statement begins with this
@@ -195,7 +195,7 @@ def _note(bases: set[Chain], listing: list[Step], place: range, found: Reads, *,
 
 
 def _given(before: Step | None, after: list[Step], *, called: bool) -> Any:  # noqa: ANN401
-    """Return what a chain ``x`` is called or indexed with, as in `Reads.given`.
+    """Return what a chain ``x`` is called or indexed with, as in `CodeReads.given`.
 
     A constant text is found in ``x[text]``, ``x(text)``, ``x(text, more)`` and ``text in x``.
     """

@@ -14,7 +14,7 @@ from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import changes
 from jcache.fingerprint.loose import loose_digest
 from jcache.fingerprint.parts import total
-from jcache.fingerprint.snapshot import GROWING, Snapshot
+from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
 from jcache.layout import storable
@@ -32,7 +32,9 @@ class Fingerprint:
     for_trace: bool = False  # see `fingerprint`
     chance: tuple[str, ...] = ()  # a sentence for each source of nondeterminism that the code can reach
     loose: Mapping[str, str] = field(default_factory=dict, compare=False)  # see `fingerprint.loose`
-    snapshot: Snapshot = field(default_factory=Snapshot, repr=False, compare=False)  # what `changed_meanwhile` needs
+    snapshot: ValueSnapshot = field(
+        default_factory=ValueSnapshot, repr=False, compare=False
+    )  # what `changed_meanwhile` needs
     depends_on: tuple[Dependency, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -46,7 +48,7 @@ def fingerprint(
     kwargs: Mapping[str, Any] = _NOTHING,
     *,
     for_trace: bool = False,
-    before: Snapshot | None = None,
+    before: ValueSnapshot | None = None,
     depends_on: tuple[Dependency, ...] = (),
 ) -> Fingerprint:
     """Return the fingerprint of a call of `function`, without calling it.

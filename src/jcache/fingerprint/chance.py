@@ -60,7 +60,7 @@ def met(value: Any, given: Iterable[object] = ()) -> Met | None:
 
     Args:
         value: any value that code can reach.
-        given: what the code calls it with, as in `jcache.fingerprint.bytecode.Reads`.
+        given: what the code calls it with, as in `jcache.fingerprint.bytecode.CodeReads`.
 
     Raises:
         Refused: the value reads what a person types, or is standard input.

@@ -23,7 +23,7 @@ class Unimported(NamedTuple):
     origin: origins.Origin
 
 
-class Found(NamedTuple):
+class Resolved(NamedTuple):
     """Result of resolving a chain of names."""
 
     value: Any  # what the chain stands for, ABSENT or an Unimported
@@ -35,7 +35,7 @@ class Found(NamedTuple):
     loader: Any = None  # the function or class with which a module computes its attributes
 
 
-def find(chain: Chain, namespace: Mapping[str, Any], special: Mapping[str, Any]) -> Found:
+def find(chain: Chain, namespace: Mapping[str, Any], special: Mapping[str, Any]) -> Resolved:
     """Return what a chain stands for.
 
     Attributes are resolved only in modules: the resolution stops at the first object that is no module.
@@ -51,9 +51,9 @@ def find(chain: Chain, namespace: Mapping[str, Any], special: Mapping[str, Any])
     elif first in namespace:
         home = str(namespace.get("__name__", "?"))
         value = namespace[first]
-        found = Found(value, home, first, origins.of_module_named(home), _path(value) or f"{home}.{first}")
+        found = Resolved(value, home, first, origins.of_module_named(home), _path(value) or f"{home}.{first}")
     else:
-        found = Found(special.get(first, ABSENT), None, first, origins.STDLIB)
+        found = Resolved(special.get(first, ABSENT), None, first, origins.STDLIB)
     for name in chain[1:]:
         if isinstance(found.value, Unimported):
             path = f"{found.path}.{name}"
@@ -69,7 +69,7 @@ def _path(value: Any) -> str:
     return value.__name__ if isinstance(value, types.ModuleType) else ""
 
 
-def _attribute(module: types.ModuleType, name: str, above: Found) -> Found:
+def _attribute(module: types.ModuleType, name: str, above: Resolved) -> Resolved:
     origin = origins.of_module(module)
     path = f"{above.path}.{name}"
     own = vars(module)
@@ -77,16 +77,16 @@ def _attribute(module: types.ModuleType, name: str, above: Found) -> Found:
         value = own.get(name, sys.modules.get(f"{module.__name__}.{name}", ABSENT))
         if value is ABSENT:
             value = getattr(module, name, ABSENT) if origin == "numpy" else Unimported(path, origin)
-        return Found(value, module.__name__, name, origin, path, above.inside)
+        return Resolved(value, module.__name__, name, origin, path, above.inside)
     is_usual = type(module) is types.ModuleType
     if is_usual and name in own:
-        return Found(own[name], module.__name__, name, origin, _path(own[name]))
+        return Resolved(own[name], module.__name__, name, origin, _path(own[name]))
     try:
         value = getattr(module, name)
     except Exception:  # noqa: BLE001  the user's code runs here, as it would in the function
         value = _submodule(module, name)
     loader = own.get("__getattr__") if is_usual else type(module)
-    return Found(value, module.__name__, name, origin, _path(value), loader=loader)
+    return Resolved(value, module.__name__, name, origin, _path(value), loader=loader)
 
 
 def _submodule(module: types.ModuleType, name: str) -> Any:
@@ -99,7 +99,7 @@ def _submodule(module: types.ModuleType, name: str) -> Any:
         return ABSENT
 
 
-def _imported(text: str, namespace: Mapping[str, Any]) -> Found:
+def _imported(text: str, namespace: Mapping[str, Any]) -> Resolved:
     level, _, name = text.removeprefix(IMPORT).partition(":")
     if level != "0":
         package = namespace.get("__package__") or str(namespace.get("__name__", "")).rpartition(".")[0]
@@ -108,7 +108,7 @@ def _imported(text: str, namespace: Mapping[str, Any]) -> Found:
     return imported(name)
 
 
-def imported(name: str) -> Found:
+def imported(name: str) -> Resolved:
     """Return a module.
 
     If it is the user's or the standard library's, it is imported, as the function would do. One of an installed package
@@ -118,14 +118,14 @@ def imported(name: str) -> Found:
     if module is None:
         origin = origins.of_unimported(name)
         if origin is None:
-            return Found(ABSENT, name, name, origins.USER)
+            return Resolved(ABSENT, name, name, origins.USER)
         if origin not in {origins.USER, origins.STDLIB}:
-            return Found(Unimported(name, origin), name, name, origin, name, inside=True)
+            return Resolved(Unimported(name, origin), name, name, origin, name, inside=True)
         try:
             module = importlib.import_module(name)
         except Exception:  # noqa: BLE001  the user's code
-            return Found(ABSENT, name, name, origins.USER)
-    return Found(module, name, name, origins.of_module(module), name, inside=True)
+            return Resolved(ABSENT, name, name, origins.USER)
+    return Resolved(module, name, name, origins.of_module(module), name, inside=True)
 
 
 def is_made_of_users(value: Any, depth: int = 4) -> bool:

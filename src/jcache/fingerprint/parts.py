@@ -15,7 +15,7 @@ from jcache.fingerprint import chance
 from jcache.fingerprint.describe import describe
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.snapshot import Snapshot
+from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import Encoder
 
 _NUMBERS: Final = frozenset({int, float})
@@ -48,7 +48,7 @@ class Part(NamedTuple):
 class Parts(Encoder):
     """Encoder that makes parts of values, and keeps queues of the nodes and values to visit."""
 
-    def __init__(self, home: str, name: str, *, for_trace: bool = False, before: Snapshot | None = None) -> None:
+    def __init__(self, home: str, name: str, *, for_trace: bool = False, before: ValueSnapshot | None = None) -> None:
         """Prepare the collection; see `jcache.fingerprint.walk.Walk` for the arguments."""
         super().__init__(for_trace=for_trace, before=before)
         self.parts: dict[str, Part] = {}

@@ -17,7 +17,7 @@ Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
 
 
-class Snapshot:
+class ValueSnapshot:
     """Shallow copies of containers, and values by their places."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Snapshot:
         """Keep objects alive, so that no address is used twice, and keep the attributes that no code reads."""
         self._alive, self._unread = alive, unread
 
-    def set_since(self, now: "Snapshot") -> list[str]:
+    def set_since(self, now: "ValueSnapshot") -> list[str]:
         """Return the labels of the attributes that no code reads and that have another value in a later snapshot."""
         missing = object()
         before, after = self._unread, now._unread

@@ -19,7 +19,7 @@ from jcache.fingerprint.chance import Readings
 from jcache.fingerprint.describe import plain
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused, check, is_beside, type_name
-from jcache.fingerprint.snapshot import GROWING, Snapshot
+from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.type_keys import type_key
 from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, UNCHANGING, Handler, member
 
@@ -30,10 +30,10 @@ _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 class Encoder:
     """Encoder of values, one after the other: functions by name and bytecode, classes and modules by name."""
 
-    def __init__(self, *, for_trace: bool = False, before: Snapshot | None = None) -> None:
+    def __init__(self, *, for_trace: bool = False, before: ValueSnapshot | None = None) -> None:
         """Prepare the encoder; see `jcache.fingerprint.call.fingerprint` for the arguments."""
         self.for_trace = for_trace
-        self.snapshot = Snapshot()
+        self.snapshot = ValueSnapshot()
         self.may_grow = True  # whether a container may grow during the call
         self._before = before
         self.nones: set[str] = set()  # names of attributes that are None

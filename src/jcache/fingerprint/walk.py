@@ -25,7 +25,7 @@ from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.snapshot import Snapshot
+from jcache.fingerprint.snapshot import ValueSnapshot
 
 _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
@@ -43,7 +43,7 @@ class Walk(References):
         names: Collection[str] = (),
         *,
         for_trace: bool = False,
-        before: Snapshot | None = None,
+        before: ValueSnapshot | None = None,
     ) -> None:
         """Prepare the walk.
 
@@ -121,7 +121,7 @@ class Walk(References):
         encoding = self._found(found, chain)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
 
-    def _found(self, found: name_resolution.Found, chain: Chain) -> bytes:
+    def _found(self, found: name_resolution.Resolved, chain: Chain) -> bytes:
         value = found.value
         if value is name_resolution.ABSENT:
             return _ABSENT
@@ -143,7 +143,7 @@ class Walk(References):
             return self.encode(value)
         return self._global(found)
 
-    def _global(self, found: name_resolution.Found) -> bytes:
+    def _global(self, found: name_resolution.Resolved) -> bytes:
         name = (str(found.module), found.name)
         for value, encoding in self._globals.setdefault(name, []):  # namespaces may share a name
             if value is found.value:
@@ -152,7 +152,7 @@ class Walk(References):
         self._globals[name].append((found.value, encoding))
         return encoding
 
-    def _of_library(self, found: name_resolution.Found) -> bytes:
+    def _of_library(self, found: name_resolution.Resolved) -> bytes:
         """Encode a library's member by its name, and also by its value where the program may have set that.
 
         What the library itself defines is no part of the fingerprint: `jcache.runtime.worlds` compares distributions.
@@ -212,7 +212,7 @@ class Walk(References):
         items = []
         for name in sorted(str(each) for each in list(namespace)):
             if name not in _SKIPPED:
-                found = name_resolution.Found(namespace.get(name), home, name, origins.USER)
+                found = name_resolution.Resolved(namespace.get(name), home, name, origins.USER)
                 items.append(text(name) + self._found(found, (name,)))
         encoding = several(b"namespace", items)
         self._add(label, encoding, f"all of it {shortened(sha256(encoding))}")

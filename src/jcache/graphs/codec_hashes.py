@@ -79,7 +79,7 @@ def _is_plain(function: Any) -> bool:  # noqa: ANN401
     )
 
 
-def _is_constant(found: name_resolution.Found) -> bool:
+def _is_constant(found: name_resolution.Resolved) -> bool:
     """Return whether an object is immutable, or counts by its name alone."""
     value = found.value
     if value is name_resolution.ABSENT or isinstance(value, name_resolution.Unimported) or found.loader is not None:

@@ -24,7 +24,7 @@ from jcache.runtime.explain import Explanation, explain
 from jcache.runtime.sealed_store import OpenedEntry, dependencies_of, describe, open_softly, staleness
 from jcache.runtime.warn import warn_once
 from jcache.store.economics import Economics, Spent
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 _NOT_COMPARED: Final = "is served, not compared"
 _HOW: Final = 'give it check="first" to have it built and compared.'
@@ -168,4 +168,4 @@ class GraphLookup:
         there = [open_softly(each, GRAPHS, world.entry) for each in (root, *call.shared)] if found.hit else []
         if any(isinstance(each, OpenedEntry) and world.may_serve(each.header) for each in there) or not found.hit:
             return found
-        return found._replace(hit=False, reason=world.judged.reason(), item=Item.WORLD)
+        return found._replace(hit=False, reason=world.judged.reason(), item=CauseKind.WORLD)

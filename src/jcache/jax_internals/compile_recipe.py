@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from jcache.jax_internals.config import Configured, configure
+from jcache.jax_internals.config import ChangedOptions, configure
 
 _BUILD_OPTIONS: Final = (  # the options of XLA that JAX sets; the others come from this machine's flags
     "use_spmd_partitioning",
@@ -52,7 +52,7 @@ def _told(build: Any) -> Iterator[tuple[str, Any]]:
             yield name, value if isinstance(value, bool | int | float) else list(value)
 
 
-def configured(settings: dict[str, str], now: dict[str, str]) -> Configured:
+def configured(settings: dict[str, str], now: dict[str, str]) -> ChangedOptions:
     """Set JAX's options, given as text, to their values where a program was traced.
 
     Raises:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Configured:
+class ChangedOptions:
     """Options of JAX's configuration that stay set until `restore`.
 
     Attributes:
@@ -44,7 +44,7 @@ def directory() -> Path | str | None:
     return (path if "://" in path else Path(path)) if path else None
 
 
-def configure(values: Mapping[str, object]) -> Configured:
+def configure(values: Mapping[str, object]) -> ChangedOptions:
     """Set options of JAX's configuration, as the program itself would with `jax.config.update`."""
     unknown = []
     became = {}
@@ -56,7 +56,7 @@ def configure(values: Mapping[str, object]) -> Configured:
             unknown.append(name)
         else:
             became[name] = before, option(name)
-    return Configured(tuple(unknown), became)
+    return ChangedOptions(tuple(unknown), became)
 
 
 def _config() -> Any:

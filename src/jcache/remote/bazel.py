@@ -17,7 +17,7 @@ from jcache.errors import DamagedEntry
 from jcache.formats.protobuf import BYTES, Message
 from jcache.remote.entries import metadata_of, metadata_text
 from jcache.remote.http import WebStore
-from jcache.remote.transport import Fetched, Head, Pace
+from jcache.remote.transport import Fetched, ObjectHead, Pace
 
 _OUTPUT_FILES: Final = 2  # of ActionResult
 _STDOUT_RAW: Final = 5
@@ -56,9 +56,9 @@ class BazelCache(WebStore):
         found = self.get(name)
         return None if found is None else found.data[:size]
 
-    def head(self, name: str) -> Head | None:
+    def head(self, name: str) -> ObjectHead | None:
         record = self._record(name)
-        return None if record is None else Head(record[1], record[2])
+        return None if record is None else ObjectHead(record[1], record[2])
 
     def put(self, name: str, data: bytes, metadata: Mapping[str, str], *, replace: bool) -> bool:
         if not replace and self._record(name) is not None:

@@ -27,7 +27,7 @@ from jcache.remote.entries import (
     metadata_of,
     metadata_text,
 )
-from jcache.remote.transport import Fetched, Head, Listed, Pace, Timeouts, Transport
+from jcache.remote.transport import Fetched, Listed, ObjectHead, Pace, Timeouts, Transport
 from jcache.text import command, quoted
 
 _MAX_DIGEST_BYTES: Final = 1024
@@ -119,13 +119,13 @@ class Remote:
         head = self._head(names.entry_name(kind, namespace, key))
         return None if head is None or claims_of(head.metadata)[0] is None else head.bytes or 0
 
-    def _head(self, name: str) -> Head | None:
+    def _head(self, name: str) -> ObjectHead | None:
         """Return what is known of an object, with the metadata beside it."""
         told = None if self.transport.keeps_metadata else self._beside(name)
         if told is None and not self.transport.keeps_metadata:
             return None
         head = self.transport.head(name)
-        return head if head is None or told is None else Head(head.bytes, told)
+        return head if head is None or told is None else ObjectHead(head.bytes, told)
 
     def put(
         self,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from jcache.errors import InvalidValue
 from jcache.remote.address import Address
 from jcache.remote.failures import failed
-from jcache.remote.transport import Fetched, Head, Listed, Pace, Timeouts
+from jcache.remote.transport import Fetched, Listed, ObjectHead, Pace, Timeouts
 from jcache.remote.web_client import Reply, WebClient
 
 
@@ -39,9 +39,9 @@ class WebStore:
         found = self.get(name)  # not every server knows ranges, and none of them lists what has a start to look at
         return None if found is None else found.data[:size]
 
-    def head(self, name: str) -> Head | None:
+    def head(self, name: str) -> ObjectHead | None:
         reply = self._client.request("HEAD", self._path(name))
-        return None if reply is None else Head(_length(reply), {})
+        return None if reply is None else ObjectHead(_length(reply), {})
 
     def put(self, name: str, data: bytes, metadata: Mapping[str, str], *, replace: bool) -> bool:
         del metadata

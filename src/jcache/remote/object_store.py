@@ -13,7 +13,7 @@ from jcache import clock
 from jcache.errors import InvalidValue, JcacheError
 from jcache.remote.address import Address
 from jcache.remote.failures import failed, failure
-from jcache.remote.transport import Fetched, Head, Listed, Pace, Timeouts
+from jcache.remote.transport import Fetched, Listed, ObjectHead, Pace, Timeouts
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
@@ -113,14 +113,14 @@ class ObjectStore:
                 self._check_bucket(error)
                 return None
 
-    def head(self, name: str) -> Head | None:
+    def head(self, name: str) -> ObjectHead | None:
         with self._telling("read from"):
             try:
                 store = self._store()
                 if store is None:
                     return None
                 found = store.get(name, options={"head": True})
-                return Head(found.meta["size"], _own(found.attributes))
+                return ObjectHead(found.meta["size"], _own(found.attributes))
             except FileNotFoundError as error:
                 self._check_bucket(error)
                 return None

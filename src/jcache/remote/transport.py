@@ -28,7 +28,7 @@ class Timeouts(NamedTuple):
     silence_s: float = SILENCE_S
 
 
-class Head(NamedTuple):
+class ObjectHead(NamedTuple):
     """An object without its bytes; the size is None where the store does not say it."""
 
     bytes: int | None
@@ -78,7 +78,7 @@ class Transport(Protocol):
     def start(self, name: str, size: int) -> bytes | None:
         """Return the first bytes of an object that has so many or more; None if there is none."""
 
-    def head(self, name: str) -> Head | None:
+    def head(self, name: str) -> ObjectHead | None:
         """Return what is known of an object; None if there is none."""
 
     def put(self, name: str, data: bytes, metadata: Mapping[str, str], *, replace: bool) -> bool:

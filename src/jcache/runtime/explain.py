@@ -16,15 +16,15 @@ from jcache.layout import FileKind, Kind, Root, member, name_of
 from jcache.runtime.sealed_store import OpenedEntry, open_entry, staleness
 from jcache.store.store import header_at
 from jcache.units import format_seconds
-from jcache.vocabulary import VOCABULARY, Item
+from jcache.vocabulary import VOCABULARY, CauseKind
 
 _BUILT_OR_TRACED: Final = {Kind.GRAPHS: "built", Kind.TRACES: "traced"}
 _ITEMS: Final = {  # by how the label of a part begins; what is not here is the function's code and what it reaches
-    "argument ": Item.STATIC,
-    "option ": Item.JAX_OPTION,
-    "distribution jax": Item.VERSION,
-    "device": Item.DEVICES,
-    "platform": Item.DEVICES,
+    "argument ": CauseKind.STATIC,
+    "option ": CauseKind.JAX_OPTION,
+    "distribution jax": CauseKind.VERSION,
+    "device": CauseKind.DEVICES,
+    "platform": CauseKind.DEVICES,
 }
 _MAX_HEADERS_READ: Final = 200
 _MAX_HEADERS_READ_AFTER_MISS: Final = 20
@@ -59,7 +59,7 @@ class Explanation(NamedTuple):
     reason: str
     nearest: str | None = None
     changes: tuple[str, ...] = ()
-    item: Item | None = None
+    item: CauseKind | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {'hit' if self.hit else 'miss'}, {self.reason}"]
@@ -89,7 +89,7 @@ def explain(
         shared: read-only roots that serve, too.
     """
 
-    def explanation(reason: str, item: Item | None, *changed: str) -> Explanation:
+    def explanation(reason: str, item: CauseKind | None, *changed: str) -> Explanation:
         nearest = key if changed else None
         return Explanation(name, key, hit=item is None, reason=reason, nearest=nearest, changes=changed, item=item)
 
@@ -99,13 +99,13 @@ def explain(
             if opened is None:
                 continue
             if isinstance(opened, Finding):
-                return explanation(f"it is damaged: {opened.evidence}", Item.DAMAGED)
+                return explanation(f"it is damaged: {opened.evidence}", CauseKind.DAMAGED)
             if stale := staleness(opened.header, parts, root):
                 since = f"its code or its inputs have changed since it was {_BUILT_OR_TRACED[kind]}:"
-                return explanation(since, Item.PROGRAM, *stale)
+                return explanation(since, CauseKind.PROGRAM, *stale)
             load(opened)
         except (OSError, DamagedEntry, Unresolved) as error:
-            return explanation(f"it cannot be loaded: {error}", Item.UNREADABLE)
+            return explanation(f"it cannot be loaded: {error}", CauseKind.UNREADABLE)
         seconds = format_seconds(opened.header.build_seconds)
         return explanation(f"from {place.path}, {_BUILT_OR_TRACED[kind]} in {seconds}", None)
     return nearest(root, kind, name, key, parts)
@@ -131,7 +131,7 @@ def nearest(
         compared.append((len(lines), -header.created_ns, header.key, lines, before))
     if not compared:
         reason = f"nothing of this name is in {root.path}"
-        return Explanation(name=name, key=key, hit=False, reason=reason, item=Item.FIRST_TIME)
+        return Explanation(name=name, key=key, hit=False, reason=reason, item=CauseKind.FIRST_TIME)
     _, _, other, lines, before = min(compared, key=itemgetter(0, 1, 2))
     if lines:
         label, _ = lines[0]
@@ -143,23 +143,23 @@ def nearest(
     return Explanation(name=name, key=key, hit=False, reason=reason, nearest=other, changes=texts, item=item)
 
 
-def _item_of(label: str, old: str, new: str) -> Item:
+def _item_of(label: str, old: str, new: str) -> CauseKind:
     """Return the cause that a part of a key which differs is, given its label."""
     if label.startswith("array "):
         if old.partition("[")[0] != new.partition("[")[0]:
-            return Item.DTYPE
-        return Item.SHAPE if old.partition("]")[0] != new.partition("]")[0] else Item.WEAK_TYPE
-    return next((item for beginning, item in _ITEMS.items() if label.startswith(beginning)), Item.PROGRAM)
+            return CauseKind.DTYPE
+        return CauseKind.SHAPE if old.partition("]")[0] != new.partition("]")[0] else CauseKind.WEAK_TYPE
+    return next((item for beginning, item in _ITEMS.items() if label.startswith(beginning)), CauseKind.PROGRAM)
 
 
-def _why_missed_equal(kind: Kind, *, is_same: bool) -> tuple[Item, str]:
+def _why_missed_equal(kind: Kind, *, is_same: bool) -> tuple[CauseKind, str]:
     """Return the cause, and the reason, where a call was missed although an entry was made from equal parts."""
     if is_same:
-        return Item.MEANWHILE, VOCABULARY[Item.MEANWHILE].reason
+        return CauseKind.MEANWHILE, VOCABULARY[CauseKind.MEANWHILE].reason
     if kind is Kind.GRAPHS:
-        return Item.KEY_PART, "it was stored by another codec"
+        return CauseKind.KEY_PART, "it was stored by another codec"
     return (
-        Item.STATIC,
+        CauseKind.STATIC,
         "a trace with the same description has another key: values that the description abbreviates differ",
     )
 
@@ -168,7 +168,7 @@ def why_missed(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, 
     """Return in short why a call was missed: its differences from the most similar of the latest entries."""
     found = nearest(root, kind, name, key, parts, limit=_MAX_HEADERS_READ_AFTER_MISS)
     if found.nearest is None:
-        return VOCABULARY[Item.FIRST_TIME].reason
+        return VOCABULARY[CauseKind.FIRST_TIME].reason
     return some(found.changes) if found.changes else found.reason
 
 

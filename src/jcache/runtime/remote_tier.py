@@ -33,7 +33,7 @@ from jcache.runtime.circuit_breaker import CircuitBreaker
 from jcache.runtime.remote_claims import SILENCE_S, Claims
 from jcache.runtime.remote_request import Request
 from jcache.runtime.remote_signatures import SignedEntries
-from jcache.runtime.remote_uploads import Claim, Upload, Uploads, Uses
+from jcache.runtime.remote_uploads import ReleasedClaim, Upload, Uploads, Uses
 from jcache.runtime.verified_read import VerifiedEntry, build_seconds
 from jcache.verify.faults import fault_of
 from jcache.verify.signatures import Signers
@@ -210,7 +210,7 @@ class RemoteTier:
         claims, uploads = self._claims, self._uploads
         if claims is not None and uploads is not None:
             for name in claims.of_thread():
-                uploads.offer(Claim(claims, name, is_stored=False))
+                uploads.offer(ReleasedClaim(claims, name, is_stored=False))
 
     def offer(self, kind: Kind, key: str, data: bytes, seconds: float | None) -> None:
         """Store an entry in the background, if this program stores entries and not too many are waiting.
@@ -227,7 +227,7 @@ class RemoteTier:
         replaces = (kind, key) in self._unsound or self._remote.was_damaged(kind, namespace, key)
         claims, claim = self._claims, None
         if claims is not None and namespace and (name := claims.begin_to_send(namespace, key)):
-            claim = Claim(claims, name)
+            claim = ReleasedClaim(claims, name)
         if not self._uploads.offer(Upload(kind, namespace, key, bytes(data), seconds, replaces, claim)) and claim:
             self._uploads.offer(claim._replace(is_stored=False))
         self._tell()

@@ -39,7 +39,7 @@ class Upload(NamedTuple):
     data: bytes
     seconds: float | None
     replaces: bool
-    claim: Claim | None = None
+    claim: ReleasedClaim | None = None
 
     def send(self, remote: Remote) -> None:
         """Store it; raise as `Remote.put`."""
@@ -52,7 +52,7 @@ class Upload(NamedTuple):
             self.claim.end()
 
 
-class Claim(NamedTuple):
+class ReleasedClaim(NamedTuple):
     """A claim to be removed; `is_stored` is true if its entry is in the store."""
 
     claims: Claims
@@ -84,7 +84,7 @@ class Uses(NamedTuple):
         """Note that it has been stored or never will be."""
 
 
-Job = Upload | Claim | Uses
+Job = Upload | ReleasedClaim | Uses
 
 
 class Uploads:
@@ -167,7 +167,7 @@ class Uploads:
     def _store(self, upload: Job) -> None:
         try:
             # obstore makes no objects of Python's while it sends, so that a collection would not run in this thread
-            is_quick = self._remote.address.is_web or isinstance(upload, Claim)
+            is_quick = self._remote.address.is_web or isinstance(upload, ReleasedClaim)
             with nullcontext() if is_quick else collector.resumes():
                 upload.send(self._remote)
             if isinstance(upload, Upload) and upload.claim is not None:

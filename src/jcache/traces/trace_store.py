@@ -18,7 +18,7 @@ from jcache.traces.format import TRACES, Trace
 from jcache.traces.keys import TraceRequest
 from jcache.traces.stored_trace import StoredTrace
 from jcache.traces.trace_keeping import TraceKeeping
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 if TYPE_CHECKING:
     from jcache.runtime.explain import Explanation
@@ -116,4 +116,4 @@ class TraceStore:
         found = explain(root, TRACES, name, entry, request.parts, load, self.shared)
         if not found.hit or judged.may_serve:
             return found
-        return found._replace(hit=False, reason=judged.reason(), item=Item.WORLD)
+        return found._replace(hit=False, reason=judged.reason(), item=CauseKind.WORLD)

@@ -21,7 +21,7 @@ from jcache.remote.client import Remote, open_remote
 from jcache.remote.lease import holding
 from jcache.remote.names import CLAIMS, claim_name, run_name
 from jcache.remote.run_keys import read_run, write_run
-from jcache.remote.transport import Fetched, Head, Listed, Pace
+from jcache.remote.transport import Fetched, Listed, ObjectHead, Pace
 from jcache.remote.usage import batch_names, record_uses
 from jcache.store.eviction import plan
 from jcache.store.order import Order
@@ -57,7 +57,7 @@ class SimulatedListing:
     def start(self, name: str, size: int) -> bytes | None:
         return self.objects_by_name.get(name, b"")[:size]
 
-    def head(self, name: str) -> Head | None:
+    def head(self, name: str) -> ObjectHead | None:
         return None
 
     def put(self, name: str, data: bytes, metadata: Mapping[str, str], *, replace: bool) -> bool:

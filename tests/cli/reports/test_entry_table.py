@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from jcache.admin.fields import FIELDS, Source
+from jcache.admin.fields import FIELDS, FieldSource
 from jcache.layout import short_key
 from tests.helpers.command_line import H200, Jcache
 from tests.helpers.entries import DAY, add, executable, key
@@ -17,7 +17,7 @@ LONG = "jit_a_function_with_a_name_that_is_longer_than_most_names_of_functions_a
 
 def test_columns_and_fields_of_content_on_request(jcache: Jcache) -> None:
     """What must be read from inside executables is in JSON if a column, a filter or the order asks for it."""
-    content = {field.json_name for field in FIELDS.values() if field.source is Source.CONTENT}
+    content = {field.json_name for field in FIELDS.values() if field.source is FieldSource.CONTENT}
     assert content == {"platform", "device"}
     for words, more in (
         ([], set()), (["--columns", "device"], {"device"}), (["--filter", "platform=cuda"], {"platform"}),

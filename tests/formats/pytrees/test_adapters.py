@@ -8,7 +8,7 @@ import pytest
 from jcache.errors import InvalidValue, NotStorable, Unresolved
 from jcache.formats import pytrees
 from jcache.formats.pytrees import adapters
-from jcache.formats.pytrees.adapters import PREFIX, Adapter, from_plain, plain_of
+from jcache.formats.pytrees.adapters import PREFIX, ClassAdapter, from_plain, plain_of
 from jcache.formats.pytrees.grammar import Unsupported
 
 sparse = pytest.importorskip("scipy.sparse")
@@ -19,7 +19,7 @@ def matrix_fixture() -> Any:
     return sparse.csr_array(np.eye(3))
 
 
-def replaced(monkeypatch: pytest.MonkeyPatch, adapter: Adapter) -> None:
+def replaced(monkeypatch: pytest.MonkeyPatch, adapter: ClassAdapter) -> None:
     """Have one adapter serve for matrices."""
     monkeypatch.setattr(adapters, "_adapters_of", lambda package: {"scipy.sparse:csr_array": adapter})
 
@@ -35,22 +35,22 @@ def test_a_value_is_known_by_its_class(matrix: Any) -> None:
 
 def test_a_value_that_comes_back_changed_is_refused(matrix: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a value is stored, it is made again and compared: other bits, or another type, are a reason to refuse."""
-    replaced(monkeypatch, Adapter(lambda each: each.toarray(), lambda cls, state: cls(state * 2)))
+    replaced(monkeypatch, ClassAdapter(lambda each: each.toarray(), lambda cls, state: cls(state * 2)))
     with pytest.raises(Unsupported, match="would come back changed"):
         plain_of(matrix)
-    replaced(monkeypatch, Adapter(lambda each: each.toarray(), lambda cls, state: sparse.csc_array(state)))
+    replaced(monkeypatch, ClassAdapter(lambda each: each.toarray(), lambda cls, state: sparse.csc_array(state)))
     with pytest.raises(Unsupported, match="would come back changed"):
         plain_of(matrix)
-    replaced(monkeypatch, Adapter(lambda each: each.toarray(), lambda cls, state: cls(state), lambda *_: False))
+    replaced(monkeypatch, ClassAdapter(lambda each: each.toarray(), lambda cls, state: cls(state), lambda *_: False))
     with pytest.raises(Unsupported, match="would come back changed"):
         plain_of(matrix)
-    replaced(monkeypatch, Adapter(lambda each: each.toarray(), lambda cls, state: cls(state)))
+    replaced(monkeypatch, ClassAdapter(lambda each: each.toarray(), lambda cls, state: cls(state)))
     assert plain_of(matrix) is not None
 
 
 def test_what_an_adapter_raises_is_a_reason(matrix: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An adapter that fails leaves the value to a codec, which the message names."""
-    replaced(monkeypatch, Adapter(lambda each: 1 / 0, lambda cls, state: cls(state)))
+    replaced(monkeypatch, ClassAdapter(lambda each: 1 / 0, lambda cls, state: cls(state)))
     with pytest.raises(NotStorable, match=r"`\['a'\]`.*cannot be taken apart.*codec=jcache.FileCodec"):
         pytrees.dump({"a": matrix})
 

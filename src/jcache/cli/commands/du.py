@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jcache.admin.usage import Group, Grouping, Order, ordered, sum_up
+from jcache.admin.usage import Grouping, UsageGroup, UsageOrder, ordered, sum_up
 from jcache.cli import output
 from jcache.cli.options import JsonOption, KindsOption, QuietOption, RootOrStoreOption, is_remote, kinds_of, open_store
 from jcache.cli.progress import progress
@@ -22,7 +22,7 @@ def complete_groupings(incomplete: str) -> list[str]:
 
 def complete_orders(incomplete: str) -> list[str]:
     """Return the orders that begin with a text."""
-    return [name for name in Order if name.startswith(incomplete)]
+    return [name for name in UsageOrder if name.startswith(incomplete)]
 
 
 ByOption = Annotated[
@@ -30,7 +30,8 @@ ByOption = Annotated[
     typer.Option("--by", metavar="WHAT", help=f"Group by {', '.join(Grouping)}.", autocompletion=complete_groupings),
 ]
 SortOption = Annotated[
-    str, typer.Option("--sort", metavar="ORDER", help=f"Sort by {', '.join(Order)}.", autocompletion=complete_orders)
+    str,
+    typer.Option("--sort", metavar="ORDER", help=f"Sort by {', '.join(UsageOrder)}.", autocompletion=complete_orders),
 ]
 LimitOption = Annotated[str | None, typer.Option("--limit", metavar="N", help="Show at most N groups.")]
 
@@ -38,7 +39,7 @@ LimitOption = Annotated[str | None, typer.Option("--limit", metavar="N", help="S
 def du(
     root: RootOrStoreOption = None,
     by: ByOption = Grouping.FUNCTION.value,
-    sort: SortOption = Order.BYTES.value,
+    sort: SortOption = UsageOrder.BYTES.value,
     limit: LimitOption = None,
     kind: KindsOption = None,
     json: JsonOption = False,
@@ -52,7 +53,10 @@ def du(
 
     Example: jcache du --by device
     """
-    grouping, order = parse_choice(Grouping, by, "is no group of du"), parse_choice(Order, sort, "is no order of du")
+    grouping, order = (
+        parse_choice(Grouping, by, "is no group of du"),
+        parse_choice(UsageOrder, sort, "is no order of du"),
+    )
     count = whole_number("--limit", limit)
     if is_remote(root):
         from jcache.cli.commands import remote_root
@@ -65,7 +69,7 @@ def du(
             store,
             grouping,
             kinds_of(kind),
-            read_seconds=order is Order.SECONDS,
+            read_seconds=order is UsageOrder.SECONDS,
             progress=lambda entries: progress(entries, "reading entries"),
         )
         path = str(store.root.path)
@@ -75,8 +79,8 @@ def du(
 def _print(
     root: str,
     by: Grouping,
-    groups: Sequence[Group],
-    order: Order,
+    groups: Sequence[UsageGroup],
+    order: UsageOrder,
     count: int | None,
     *,
     json: bool,
@@ -100,7 +104,7 @@ def _print(
     output.data(f"{format_size(total)} in {output.count(entries, 'entry', 'entries')}")
 
 
-def _as_json(group: Group) -> dict[str, object]:
+def _as_json(group: UsageGroup) -> dict[str, object]:
     return {
         "name": group.name,
         "entries": group.entries,
@@ -110,7 +114,7 @@ def _as_json(group: Group) -> dict[str, object]:
     }
 
 
-def _table(by: Grouping, groups: Sequence[Group], total: int, *, verbose: bool) -> Any:  # noqa: ANN401
+def _table(by: Grouping, groups: Sequence[UsageGroup], total: int, *, verbose: bool) -> Any:  # noqa: ANN401
     numbers = ("entries", "bytes", "share", "built in", "runs")
     rows = [
         (

@@ -8,7 +8,7 @@ import typer
 
 from jcache import clock
 from jcache.admin.facts import FactBook
-from jcache.admin.fields import FIELDS, Facts, Field, Source, parse_fields
+from jcache.admin.fields import FIELDS, Facts, Field, FieldSource, parse_fields
 from jcache.admin.filters import OPERATORS, parse_filter, parse_sort
 from jcache.admin.selection import Selection, select, with_seconds
 from jcache.cli import output
@@ -141,7 +141,7 @@ def ls(
         return
     with open_store(root) as store:
         facts = FactBook(store, _reading)
-        timed = not json and any(field.source is Source.HEADER for field in shown or entry_table.DEFAULT)
+        timed = not json and any(field.source is FieldSource.HEADER for field in shown or entry_table.DEFAULT)
         entries = select(store, selection, seconds=timed and not quiet, progress=_reading, facts=facts)
         if json:
             more = entry_table.more_json(selection, shown)
@@ -163,7 +163,7 @@ def _as_json(
     make, (numbers, known) = entry_table.json_maker(fields), facts.on_record(entries)
     if any(one.seconds is None for one in known):
         entries = with_seconds(store, entries, _reading)
-    content = [field for field in fields if field.source is Source.CONTENT]
+    content = [field for field in fields if field.source is FieldSource.CONTENT]
     told = map(known.__getitem__, numbers)
     for few in batches(entries, _AT_ONCE):
         about: Sequence[Facts] = list(islice(told, len(few)))

@@ -38,14 +38,14 @@ RunOption = Annotated[
 ]
 
 
-class Named(NamedTuple):
+class StoreWords(NamedTuple):
     """The words of a command line: the store's URL, and what is behind it."""
 
     url: str
     words: tuple[str, ...]
 
 
-def named(words: Sequence[str] | None) -> Named:
+def named(words: Sequence[str] | None) -> StoreWords:
     """Return the URL among some words, or the default one, and the other words.
 
     Raises:
@@ -53,12 +53,12 @@ def named(words: Sequence[str] | None) -> Named:
     """
     first, rest = (words or [""])[0], tuple(words or ())
     if is_url(first):
-        return Named(first, rest[1:])
+        return StoreWords(first, rest[1:])
     url = os.environ.get(VARIABLE, "")
     if not url:
         what = f"'{first}' is no URL" if first else "No store is named"
         raise InvalidValue(f"{what}: write one, such as s3://bucket/prefix or file:///path, or set {VARIABLE}.")
-    return Named(url, rest)
+    return StoreWords(url, rest)
 
 
 def filters_of(texts: list[str] | None, used_since: str | None) -> tuple[Filter, ...]:

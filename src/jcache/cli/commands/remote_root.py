@@ -14,7 +14,7 @@ from jcache.admin.remote.listing import RemoteListing
 from jcache.admin.remote.prune import GRACE_NS, execute_prune, plan_prune
 from jcache.admin.remote.verify import RemoteFinding, verify_store
 from jcache.admin.selection import Selection
-from jcache.admin.usage import UNKNOWN, Group, Grouping
+from jcache.admin.usage import UNKNOWN, Grouping, UsageGroup
 from jcache.cli import output
 from jcache.cli.progress import Bar
 from jcache.cli.reports import entry_table, removal_report
@@ -120,7 +120,7 @@ def ls(url: str, selection: Selection, shown: Sequence[Field], *, json: bool, qu
     output.message(f"{output.count(len(entries), 'entry', 'entries')}, {total}")
 
 
-def groups(url: str, by: Grouping, kinds: Sequence[Kind]) -> list[Group]:
+def groups(url: str, by: Grouping, kinds: Sequence[Kind]) -> list[UsageGroup]:
     """Return the groups of a store's entries, for `jcache du`.
 
     Raises:
@@ -132,10 +132,10 @@ def groups(url: str, by: Grouping, kinds: Sequence[Kind]) -> list[Group]:
         )
     with open_existing(url) as remote:
         listing = RemoteListing.of(remote, kinds)
-    sizes, found = listing.numbers("bytes"), dict[str, Group]()
+    sizes, found = listing.numbers("bytes"), dict[str, UsageGroup]()
     for row in range(len(listing)):
         name = _group(listing, row, by) or UNKNOWN
-        group = found.setdefault(name, Group(name))
+        group = found.setdefault(name, UsageGroup(name))
         group.entries += 1
         group.bytes += sizes[row]
     return list(found.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from jcache.admin.fields import FIELDS, NO_FACTS, Facts, Field, Source, Type
+from jcache.admin.fields import FIELDS, NO_FACTS, Facts, Field, FieldSource, Type
 from jcache.admin.selection import Selection
 from jcache.cli import output
 from jcache.entry import Entry
@@ -16,7 +16,7 @@ _NUMBERS: Final = (Type.SIZE, Type.AGE, Type.SECONDS, Type.COUNT)
 _UNKNOWN: Final = "–"
 _TO_JSON: Final[Mapping[Type, Callable[[Any], Any]]] = {Type.AGE: rfc3339, Type.SECONDS: float}
 DEFAULT: Final = tuple(FIELDS[name] for name in ("key", "kind", "size", "used", "seconds"))
-IN_JSON: Final = tuple(field for field in FIELDS.values() if field.source is not Source.CONTENT)
+IN_JSON: Final = tuple(field for field in FIELDS.values() if field.source is not FieldSource.CONTENT)
 
 
 class HasFacts(Protocol):

@@ -20,7 +20,7 @@ from jcache.explain.result import Cause, Diagnosis
 from jcache.runs.record import COMPUTATION, RunRecord
 from jcache.text import shown, wrapped
 from jcache.units import format_age, format_seconds
-from jcache.vocabulary import Item
+from jcache.vocabulary import CauseKind
 
 _WIDTH_OF_FILES: Final = 100  # where stdout is no terminal
 _MOST_CAUSES: Final = 10
@@ -28,10 +28,18 @@ _MOST_FUNCTIONS: Final = 4
 _LONGEST_VALUE: Final = 80
 _INDENT: Final = "     "
 _OF_ALL: Final = frozenset(
-    {Item.XLA_FLAGS, Item.VERSION, Item.PLATFORM, Item.DEVICES, Item.CPU, Item.CACHE_PATH, Item.COMPILE_OPTION}
-    | {Item.JAX_OPTION, Item.KEY_PART, Item.HASH_SEED, Item.FIRST_TIME}
+    {
+        CauseKind.XLA_FLAGS,
+        CauseKind.VERSION,
+        CauseKind.PLATFORM,
+        CauseKind.DEVICES,
+        CauseKind.CPU,
+        CauseKind.CACHE_PATH,
+        CauseKind.COMPILE_OPTION,
+    }
+    | {CauseKind.JAX_OPTION, CauseKind.KEY_PART, CauseKind.HASH_SEED, CauseKind.FIRST_TIME}
 )  # causes that change the keys of many functions
-_NAMELESS: Final = frozenset({Item.XLA_FLAGS, Item.STATIC, Item.COMPILE_OPTION, Item.JAX_OPTION})
+_NAMELESS: Final = frozenset({CauseKind.XLA_FLAGS, CauseKind.STATIC, CauseKind.COMPILE_OPTION, CauseKind.JAX_OPTION})
 
 
 def render(found: Diagnosis, ranks: Sequence[Agreement], *, verbose: bool) -> None:
@@ -66,7 +74,7 @@ def headline(found: Diagnosis) -> str:
     text = f"{_run_text(found.run)}: {output.count(found.hits, 'hit', 'hits')}, {misses}, {found.bypassed} bypassed."
     if not found.misses:
         return text
-    new = sum(cause.misses for cause in found.causes if cause.item is Item.FIRST_TIME)
+    new = sum(cause.misses for cause in found.causes if cause.item is CauseKind.FIRST_TIME)
     if new == found.misses:
         return f"{text} None of these programs was compiled here before."
     repeated, total = (format_seconds(seconds) for seconds in (found.repeated_seconds, found.seconds))
@@ -114,14 +122,14 @@ def _place(source: str) -> str:
 
 def _what(change: Change) -> str:
     """Return a change in one line, such as ``shape of batch: f32[64] → f32[61]``."""
-    if change.item is Item.XLA_FLAGS and (change.current or change.baseline):
+    if change.item is CauseKind.XLA_FLAGS and (change.current or change.baseline):
         signs = [f"+ {_value(change.current)}"] if change.current else []
         signs += [f"- {_value(change.baseline)}"] if change.baseline else []
         return f"XLA_FLAGS  {'  '.join(signs)}"
     what = f"{change.item}"
     if change.name:
         what = f"{what} {shown(change.name)}" if change.item in _NAMELESS else f"{what} of {shown(change.name)}"
-    if change.item is Item.VERSION:
+    if change.item is CauseKind.VERSION:
         what = shown(change.name) or "version"
     if not (change.current or change.baseline):
         return what

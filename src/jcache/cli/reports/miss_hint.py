@@ -14,7 +14,7 @@ from jcache.runs.record import record_from
 from jcache.store.run_records import read_module, read_records
 from jcache.store.store import Store
 from jcache.text import command, shown
-from jcache.vocabulary import RANK, Item
+from jcache.vocabulary import RANK, CauseKind
 
 _RUNS: Final = 20  # records that are read; `jcache explain` reads all
 
@@ -35,7 +35,7 @@ def miss_hint(store: Store, run_id: str) -> str | None:
     history = History(records)
     with Programs(lambda module: read_module(store.root, module), None) as programs:
         found = diagnose(history, run, programs, RootEvidence(store, history.keys, reads_entries=False))
-    cause = next((cause for cause in found.causes if cause.item is not Item.FIRST_TIME), None)
+    cause = next((cause for cause in found.causes if cause.item is not CauseKind.FIRST_TIME), None)
     if cause is None:
         return None
     misses = count(found.misses, "miss", "misses")
@@ -44,14 +44,24 @@ def miss_hint(store: Store, run_id: str) -> str | None:
 
 def _what(cause: Cause) -> str:
     """Return a cause in a few words, such as ``XLA_FLAGS changed`` or ``shape of batch in step changed``."""
-    if RANK[cause.item] < RANK[Item.FIRST_TIME]:
+    if RANK[cause.item] < RANK[CauseKind.FIRST_TIME]:
         return str(cause.item)
-    if cause.item is Item.PROGRAM:
+    if cause.item is CauseKind.PROGRAM:
         return f"the program of {shown(cause.function)} changed"
-    if cause.item in (Item.CHURN, Item.ORDER, Item.UNKNOWN):
+    if cause.item in (CauseKind.CHURN, CauseKind.ORDER, CauseKind.UNKNOWN):
         return cause.reason
-    of_name = f" {shown(cause.name)}" if cause.item in (Item.STATIC, Item.COMPILE_OPTION, Item.JAX_OPTION) else ""
-    is_of_argument = cause.item in (Item.DTYPE, Item.SHAPE, Item.WEAK_TYPE, Item.SHARDING, Item.DONATION)
+    of_name = (
+        f" {shown(cause.name)}"
+        if cause.item in (CauseKind.STATIC, CauseKind.COMPILE_OPTION, CauseKind.JAX_OPTION)
+        else ""
+    )
+    is_of_argument = cause.item in (
+        CauseKind.DTYPE,
+        CauseKind.SHAPE,
+        CauseKind.WEAK_TYPE,
+        CauseKind.SHARDING,
+        CauseKind.DONATION,
+    )
     of_name = f" of {shown(cause.name)}" if is_of_argument and cause.name else of_name
-    place = f" in {shown(cause.function)}" if is_of_argument or cause.item is Item.STATIC else ""
+    place = f" in {shown(cause.function)}" if is_of_argument or cause.item is CauseKind.STATIC else ""
     return f"{cause.item}{of_name}{place} changed"

@@ -29,7 +29,7 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class Adapter(NamedTuple):
+class ClassAdapter(NamedTuple):
     """How the values of a class are stored.
 
     Attributes:
@@ -83,7 +83,7 @@ def from_plain(name: str, state: Any) -> object:  # noqa: ANN401
         raise Unresolved(f"A `{module}:{qualified}` of a graph cannot be made: {error!r}.") from error
 
 
-def _find(cls: type) -> tuple[str, Adapter] | None:
+def _find(cls: type) -> tuple[str, ClassAdapter] | None:
     for name, adapter in _adapters_of(str(cls.__module__).partition(".")[0]).items():
         module, _, qualified = name.partition(":")
         if qualified == cls.__name__ and getattr(sys.modules.get(module), qualified, None) is cls:
@@ -91,8 +91,8 @@ def _find(cls: type) -> tuple[str, Adapter] | None:
     return None
 
 
-def _adapters_of(package: str) -> Mapping[str, Adapter]:
-    found: dict[str, Adapter] = {}
+def _adapters_of(package: str) -> Mapping[str, ClassAdapter]:
+    found: dict[str, ClassAdapter] = {}
     for module in _MODULES.get(package, ()):
         found |= import_module(f"{_HERE}.{module}").ADAPTERS
     return found
@@ -107,7 +107,7 @@ class _Checking(threading.local):
 _checking: Final = _Checking()
 
 
-def _comes_back(value: object, state: object, adapter: Adapter) -> bool:
+def _comes_back(value: object, state: object, adapter: ClassAdapter) -> bool:
     from jcache.formats.pytrees.decoding import load
     from jcache.formats.pytrees.encoding import dump
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.errors import Unresolved
-from jcache.formats.pytrees.adapters import Adapter
+from jcache.formats.pytrees.adapters import ClassAdapter
 from jcache.formats.pytrees.grammar import Unsupported
 
 if TYPE_CHECKING:
@@ -226,4 +226,4 @@ def keys_of(data: Any, implementation: str, placement: Any = None) -> Any:
         raise Unresolved(f"This JAX has no random keys of the implementation '{implementation}'.") from error
 
 
-ADAPTERS: Final = {"jax:Array": Adapter(lambda _array: None, _from_state)}  # `state_of` is for the encoder to call
+ADAPTERS: Final = {"jax:Array": ClassAdapter(lambda _array: None, _from_state)}  # `state_of` is for the encoder to call

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from jcache.errors import Unresolved
-from jcache.formats.pytrees.adapters import Adapter
+from jcache.formats.pytrees.adapters import ClassAdapter
 from jcache.formats.pytrees.grammar import Unsupported
 
 # ruff: noqa: ANN401 - of a package that need not be installed
@@ -40,5 +40,6 @@ def _from_plain(cls: Any, state: Any) -> Any:
 
 
 ADAPTERS: Final = {
-    f"networkx:{name}": Adapter(_to_plain, _from_plain) for name in ("Graph", "DiGraph", "MultiGraph", "MultiDiGraph")
+    f"networkx:{name}": ClassAdapter(_to_plain, _from_plain)
+    for name in ("Graph", "DiGraph", "MultiGraph", "MultiDiGraph")
 }

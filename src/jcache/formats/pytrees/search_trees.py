@@ -6,7 +6,7 @@ from importlib import import_module
 from itertools import product
 from typing import Any, Final
 
-from jcache.formats.pytrees.adapters import Adapter
+from jcache.formats.pytrees.adapters import ClassAdapter
 from jcache.formats.pytrees.grammar import Unsupported
 
 # ruff: noqa: ANN401 - of a package that need not be installed
@@ -87,7 +87,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 ADAPTERS: Final = {
     **{
-        f"scipy.spatial:{name}": Adapter(_plain_tree, _tree, _is_same_tree) for name in ("KDTree", "cKDTree")
+        f"scipy.spatial:{name}": ClassAdapter(_plain_tree, _tree, _is_same_tree) for name in ("KDTree", "cKDTree")
     },
-    "scipy.spatial:Delaunay": Adapter(_plain_triangulation, _triangulation, _is_same_triangulation),
+    "scipy.spatial:Delaunay": ClassAdapter(_plain_triangulation, _triangulation, _is_same_triangulation),
 }  # fmt: skip

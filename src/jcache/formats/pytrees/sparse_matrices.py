@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from jcache.errors import Unresolved
-from jcache.formats.pytrees.adapters import Adapter
+from jcache.formats.pytrees.adapters import ClassAdapter
 from jcache.formats.pytrees.grammar import Unsupported
 
 # ruff: noqa: ANN401 - of a package that need not be installed
@@ -56,5 +56,7 @@ def _from_plain(cls: Any, state: Any) -> Any:
 
 
 ADAPTERS: Final = {
-    f"scipy.sparse:{each}_{kind}": Adapter(_to_plain, _from_plain) for each in _FORMATS for kind in ("matrix", "array")
+    f"scipy.sparse:{each}_{kind}": ClassAdapter(_to_plain, _from_plain)
+    for each in _FORMATS
+    for kind in ("matrix", "array")
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from jcache.formats.pytrees.adapters import Adapter
+from jcache.formats.pytrees.adapters import ClassAdapter
 from jcache.formats.pytrees.grammar import Unsupported
 from jcache.formats.pytrees.pandas_values import (
     array_of,
@@ -106,7 +106,10 @@ _INDEXES: Final = (
     "IntervalIndex",
 )  # fmt: skip
 ADAPTERS: Final = {
-    "pandas:DataFrame": Adapter(_plain_frame, _frame, _is_same_frame),
-    "pandas:Series": Adapter(_plain_series, _series, _is_same_series),
-    **{f"pandas:{name}": Adapter(plain_index, lambda _cls, state: index_of(state), is_same_index) for name in _INDEXES},
+    "pandas:DataFrame": ClassAdapter(_plain_frame, _frame, _is_same_frame),
+    "pandas:Series": ClassAdapter(_plain_series, _series, _is_same_series),
+    **{
+        f"pandas:{name}": ClassAdapter(plain_index, lambda _cls, state: index_of(state), is_same_index)
+        for name in _INDEXES
+    },
 }

@@ -27,7 +27,7 @@ if False:  # for the type checker: typing and collections.abc are not needed to 
     class Recorder(Protocol):
         """Receives what the hooks note."""
 
-        def on_key(self, key: str, parts: "Parts", module: Any, devices: Any, backend: Any) -> object: ...
+        def on_key(self, key: str, parts: "KeyParts", module: Any, devices: Any, backend: Any) -> object: ...
         def on_miss(self, name: str, data: bytes) -> object: ...
 
 
@@ -39,7 +39,7 @@ recorders: "list[Recorder]" = []  # those that want to know
 _lowered: "WeakKeyDictionary[Any, LoweredFunction]" = WeakKeyDictionary()
 
 
-class Parts:
+class KeyParts:
     """The parts of a key.
 
     Attributes:
@@ -58,7 +58,7 @@ class _PartsHash:
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self._since: list[bytes] = []
-        self._parts = Parts()
+        self._parts = KeyParts()
 
     def update(self, data: bytes) -> None:
         self._since.append(data)
@@ -93,7 +93,7 @@ class _Hashlib:
 class _Thread(threading.local):
     """What one thread has computed last, and the calls that it is tracing."""
 
-    parts: "Parts | None" = None
+    parts: "KeyParts | None" = None
     missed: "tuple[str, str, bytes] | None" = None  # key, hash and bytes of the module that is being looked up
     depth = 0  # of functions that are traced within one another
     static: "dict[str, dict[str, str]] | None" = None  # static arguments by the function's source
@@ -159,7 +159,7 @@ def _replace_log_part(plain: "Any") -> "Any":
     return log_part
 
 
-def _note_key(key: str, parts: Parts, module: "Any", devices: "Any", backend: "Any") -> None:
+def _note_key(key: str, parts: KeyParts, module: "Any", devices: "Any", backend: "Any") -> None:
     data = parts.given.get(COMPUTATION, ())
     fits = sum(map(len, data)) <= MAX_MODULE_BYTES
     _thread.missed = (key, parts.computation, b"".join(data)) if fits else None

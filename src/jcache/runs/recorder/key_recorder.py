@@ -30,7 +30,7 @@ if False:  # for the type checker: typing and collections.abc are not needed to 
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from .key_hooks import Parts
+    from .key_hooks import KeyParts
 
     Line = dict[str, Any]
 
@@ -71,7 +71,7 @@ class KeyRecorder:
         if self in recorders:
             recorders.remove(self)
 
-    def on_key(self, key: str, parts: "Parts", module: "Any", devices: "Any", backend: "Any") -> None:
+    def on_key(self, key: str, parts: "KeyParts", module: "Any", devices: "Any", backend: "Any") -> None:
         """Write the lines of a key that JAX has computed in this thread."""
         told = self._told
         if told.pid != os.getpid():

@@ -32,7 +32,7 @@ class Malformed(ValueError):
     """A manifest has an error, which the text describes."""
 
 
-class Field(NamedTuple):
+class FieldRule(NamedTuple):
     """A field's functions from value to JSON and back; the latter raises ValueError for other values than expected."""
 
     write: Callable[[Any], Any]
@@ -85,12 +85,12 @@ def _read_key(value: Any) -> str:  # noqa: ANN401
     return value if _FOREIGN_KEY.fullmatch(value) else check_key(value)
 
 
-def _natural_field(limit: int) -> Field:
+def _natural_field(limit: int) -> FieldRule:
     def read(value: Any) -> int:  # noqa: ANN401
         _require(type(value) is int and 0 <= value <= limit)
         return int(value)
 
-    return Field(_unchanged, read, f"a whole number from 0 to {limit}")
+    return FieldRule(_unchanged, read, f"a whole number from 0 to {limit}")
 
 
 def _read_digest(value: Any) -> str:  # noqa: ANN401
@@ -141,7 +141,7 @@ def _read_neighbour_path(value: Any) -> str:  # noqa: ANN401
     return path
 
 
-def _list_field(field: Field) -> Field:
+def _list_field(field: FieldRule) -> FieldRule:
     """Return a field for tuples of another field's values."""
 
     def write(values: Iterable[Any]) -> list[Any]:
@@ -151,7 +151,7 @@ def _list_field(field: Field) -> Field:
         _require(type(values) is list and len(values) <= _MAX_LIST_LENGTH)
         return tuple(map(field.read, values))
 
-    return Field(write, read, f"a list of at most {_MAX_LIST_LENGTH}, each {field.expected}")
+    return FieldRule(write, read, f"a list of at most {_MAX_LIST_LENGTH}, each {field.expected}")
 
 
 def _read_pair(value: Any) -> tuple[str, str]:  # noqa: ANN401
@@ -159,44 +159,44 @@ def _read_pair(value: Any) -> tuple[str, str]:  # noqa: ANN401
     return _read_text(value[0]), _read_text(value[1])
 
 
-def optional(field: Field) -> Field:
+def optional(field: FieldRule) -> FieldRule:
     """Return a field for another field's values or None."""
-    return Field(
+    return FieldRule(
         lambda value: None if value is None else field.write(value),
         lambda value: None if value is None else field.read(value),
         f"null, or {field.expected}",
     )
 
 
-TEXT: Final = Field(_to_text, _read_text, f"a printable text of at most {_MAX_TEXT_LENGTH} characters")
+TEXT: Final = FieldRule(_to_text, _read_text, f"a printable text of at most {_MAX_TEXT_LENGTH} characters")
 TEXTS: Final = _list_field(TEXT)
-PATH: Final = Field(_to_path_text, _read_path_text, f"the text of a path, of at most {_MAX_TEXT_LENGTH} characters")
-FLAG: Final = Field(_unchanged, _read_flag, "true or false")
+PATH: Final = FieldRule(_to_path_text, _read_path_text, f"the text of a path, of at most {_MAX_TEXT_LENGTH} characters")
+FLAG: Final = FieldRule(_unchanged, _read_flag, "true or false")
 PAIRS: Final = _list_field(
-    Field(lambda pair: [_to_text(text) for text in pair], _read_pair, "a pair of printable texts")
+    FieldRule(lambda pair: [_to_text(text) for text in pair], _read_pair, "a pair of printable texts")
 )
 _TIME: Final = _natural_field(LATEST_NS)._replace(write=lambda time_ns: min(max(time_ns, 0), LATEST_NS))
 _BYTES: Final = _natural_field(MAX_ENTRY_BYTES)
-_DIGEST_FIELD: Final = Field(_unchanged, _read_digest, "blake3: and 64 hexadecimal digits")
-_BITS: Final = Field(_unchanged, _read_bit_set, "a bit set of at most 1,024 hexadecimal digits")
-_KEY: Final = Field(_unchanged, _read_key, "a key: a name that files can have, a dash and 64 hexadecimal digits")
+_DIGEST_FIELD: Final = FieldRule(_unchanged, _read_digest, "blake3: and 64 hexadecimal digits")
+_BITS: Final = FieldRule(_unchanged, _read_bit_set, "a bit set of at most 1,024 hexadecimal digits")
+_KEY: Final = FieldRule(_unchanged, _read_key, "a key: a name that files can have, a dash and 64 hexadecimal digits")
 
 ITEM: Final = {
-    "kind": Field(str, _read_kind, f"one of {', '.join(_KINDS)}"), "key": _KEY, "bytes": _BYTES,
+    "kind": FieldRule(str, _read_kind, f"one of {', '.join(_KINDS)}"), "key": _KEY, "bytes": _BYTES,
     "digest": _DIGEST_FIELD, "created_ns": _TIME, "recency_ns": _TIME, "sidecar": FLAG, "pinned": FLAG,
-    "seconds": Field(_to_seconds, _read_seconds, f"a number with a point from 0.0 to {_MAX_SECONDS:.1f}"),
-    "origin": TEXT, "parents": _list_field(_KEY), "codec": Field(_unchanged, _read_codec, "zstd or zlib"),
+    "seconds": FieldRule(_to_seconds, _read_seconds, f"a number with a point from 0.0 to {_MAX_SECONDS:.1f}"),
+    "origin": TEXT, "parents": _list_field(_KEY), "codec": FieldRule(_unchanged, _read_codec, "zstd or zlib"),
     "portable": FLAG, "maker": _natural_field(1 << 20),
 }  # fmt: skip
 MAKER: Final = {
     "platform": TEXT, "jaxlib": TEXT, "cpu_name": TEXT, "cpu_features": TEXTS, "compute_capability": TEXT,
     "abi_version": PAIRS, "cache_path": PATH,
-    "xla_caches": Field(_unchanged, _read_xla_caches, "all or xla_gpu_kernel_cache_file"),
-    "xla_options": _BITS, "compression": Field(_unchanged, _read_compression, "zstandard or zlib"),
+    "xla_caches": FieldRule(_unchanged, _read_xla_caches, "all or xla_gpu_kernel_cache_file"),
+    "xla_options": _BITS, "compression": FieldRule(_unchanged, _read_compression, "zstandard or zlib"),
 }  # fmt: skip
 NEIGHBOUR: Final = {
-    "path": Field(_unchanged, _read_neighbour_path, f"a path below {AUTOTUNE_NAME} or {KERNELS_NAME}"), "bytes": _BYTES,
-    "digest": _DIGEST_FIELD,
+    "path": FieldRule(_unchanged, _read_neighbour_path, f"a path below {AUTOTUNE_NAME} or {KERNELS_NAME}"),
+    "bytes": _BYTES, "digest": _DIGEST_FIELD,
 }  # fmt: skip
 
 LONGEST_LINE: Final = 1 << 18  # characters
@@ -207,10 +207,10 @@ def _read_line(value: Any) -> str:  # noqa: ANN401
     return str(value)
 
 
-WORLD: Final = {"line": Field(_unchanged, _read_line, f"a printable line of at most {LONGEST_LINE} characters")}
+WORLD: Final = {"line": FieldRule(_unchanged, _read_line, f"a printable line of at most {LONGEST_LINE} characters")}
 
 
-def read_value(name: str, field: Field, value: Any) -> Any:  # noqa: ANN401
+def read_value(name: str, field: FieldRule, value: Any) -> Any:  # noqa: ANN401
     """Return the value of a field; raise Malformed if it is not as expected."""
     try:
         return field.read(value)
@@ -218,7 +218,7 @@ def read_value(name: str, field: Field, value: Any) -> Any:  # noqa: ANN401
         raise _unexpected_value(name, field, value) from None
 
 
-def _unexpected_value(name: str, field: Field, value: Any) -> Malformed:  # noqa: ANN401
+def _unexpected_value(name: str, field: FieldRule, value: Any) -> Malformed:  # noqa: ANN401
     return Malformed(f"its '{name}' is {json_excerpt(value)}, and should be {field.expected}")
 
 
@@ -238,7 +238,7 @@ class Row(NamedTuple):
         defaults: values of the optional fields, which must be left out where they have these values.
     """
 
-    fields: dict[str, Field]
+    fields: dict[str, FieldRule]
     defaults: dict[str, Any]
 
     def write(self, values: tuple[Any, ...]) -> str:

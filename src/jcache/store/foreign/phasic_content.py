@@ -240,7 +240,7 @@ def _pickle_fault(data: bytes) -> Fault | None:
     return None
 
 
-def _reach(program: pickle_scan.Program) -> str | None:
+def _reach(program: pickle_scan.PickleEffects) -> str | None:
     """Return the names in a pickle that phasic's traces do not have; None if there are none."""
     foreign = [name for name in program.names if name not in _NAMES]
     return ", ".join(map(pickle_scan.plain, foreign[:3]))[:200] if foreign else program.strange

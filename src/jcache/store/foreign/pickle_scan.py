@@ -39,7 +39,7 @@ class _Opcode(NamedTuple):
 
 
 @dataclass(slots=True)
-class Program:
+class PickleEffects:
     """The effects that a pickle would have.
 
     Attributes:
@@ -95,7 +95,7 @@ def _passed() -> tuple[int, ...]:
     return tuple(found)
 
 
-def read(data: bytes) -> Program:
+def read(data: bytes) -> PickleEffects:
     """Return what a pickle would do, up to its first opcode that is not plain.
 
     Raises:
@@ -131,7 +131,7 @@ class _Machine:
     """
 
     data: bytes
-    program: Program = field(default_factory=Program)
+    program: PickleEffects = field(default_factory=PickleEffects)
     text: str | None = None
     below: str | None = None
     memo: dict[int, str] = field(default_factory=dict)

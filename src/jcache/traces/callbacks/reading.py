@@ -36,10 +36,10 @@ def read(recipes: Json, origin: Origin) -> list[Callable[..., Any]]:
     Raises:
         Unresolved: a callback cannot be made in this process.
     """
-    return Reader(recipes, origin).callbacks()
+    return RecipeReader(recipes, origin).callbacks()
 
 
-class Reader:
+class RecipeReader:
     """A reader of the recipes of one program.
 
     Args:
@@ -198,29 +198,29 @@ def _dtype(name: str) -> Any:
 _VALUES: Final[dict[str, Callable[..., Any]]] = {
     "fields": lambda reader, cls, *items: tuple.__new__(find(reader._whole(cls)), map(reader.value, items)),
     "tuple": lambda reader, *items: tuple(map(reader.value, items)),
-    "partial": Reader._partial,
-    "made": Reader.made,
-    "object": Reader._object,
-    "global": Reader._global,
-    "member": Reader._member,
+    "partial": RecipeReader._partial,
+    "made": RecipeReader.made,
+    "object": RecipeReader._object,
+    "global": RecipeReader._global,
+    "member": RecipeReader._member,
     "module": lambda _, name: sys.modules[name],
     "method": lambda reader, owner, name: getattr(reader.value(owner), name),
     "reached": lambda reader, *path: follow(list(path), reader._origin),
-    "local": Reader._local,
+    "local": RecipeReader._local,
     "random": lambda _, length: os.urandom(length),
-    "type": Reader._type,
+    "type": RecipeReader._type,
     "frames": lambda _, text: with_directories(text),
     "dtype": lambda _, name: _dtype(name),
     "structure": lambda _, structure: structures.decode(structure, ()),
     "data": lambda _, text: data_of(text),
 }
 _THINGS: Final[dict[str, Callable[..., None]]] = {
-    "cell": Reader._cell,
-    "list": Reader._list,
-    "dict": Reader._dict,
-    "ordered": Reader._ordered,
-    "deque": Reader._deque,
+    "cell": RecipeReader._cell,
+    "list": RecipeReader._list,
+    "dict": RecipeReader._dict,
+    "ordered": RecipeReader._ordered,
+    "deque": RecipeReader._deque,
     "copy": lambda reader, number, text: reader._keep(number, data_of(text)),
-    "instance": Reader._instance,
-    "function": Reader._function,
+    "instance": RecipeReader._instance,
+    "function": RecipeReader._function,
 }

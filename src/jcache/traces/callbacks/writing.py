@@ -24,7 +24,7 @@ from jcache.traces import structures
 from jcache.traces.callbacks.codes import digest_of, place_of
 from jcache.traces.callbacks.frames import has_frames, without_directories
 from jcache.traces.callbacks.reach import Origin, Reach
-from jcache.traces.callbacks.reading import Reader, locals_of
+from jcache.traces.callbacks.reading import RecipeReader, locals_of
 
 Json = Any
 _COPIED: Final = (set, bytearray)  # mutable types whose items cannot change
@@ -46,7 +46,7 @@ def write(callbacks: Sequence[Any], origin: Origin) -> Json:
     """
     try:
         written = Writer(origin).write(callbacks)
-        again = Writer(origin, are_copies=True).write(Reader(written, origin).callbacks())
+        again = Writer(origin, are_copies=True).write(RecipeReader(written, origin).callbacks())
     except (NotStorable, Unresolved) as error:
         raise NotStorable(f"it calls back to the host, and {str(error).rstrip('.')}") from error
     except Exception as error:
