@@ -7,11 +7,12 @@ import pytest
 
 from jcache.remote.client import Remote, open_remote
 from jcache.remote.transport import Timeouts
+from tests.helpers.gcs_stub import BUCKET, gcs_stub
 from tests.helpers.remote_servers import BazelHandler, S3Server, nginx, seaweed, web_server
 
 QUICK = Timeouts(connect_s=5, request_s=20, retries=1)
 HURRY = Timeouts(connect_s=0.5, request_s=0.5, retries=1)  # for servers that are meant to fail
-SORTS = ["file", "http", "bazel", "nginx", pytest.param("s3", marks=pytest.mark.full)]
+SORTS = ["file", "http", "bazel", "nginx", "gs", pytest.param("s3", marks=pytest.mark.full)]
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +35,13 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
             monkeypatch.setenv(name, value)
         with open_remote(f"s3://jcache/{tmp_path.parent.name}/{tmp_path.name}") as opened:
             yield opened
+        return
+    if request.param == "gs":
+        with gcs_stub(tmp_path / "gcs") as stub:
+            for name, value in stub.environment().items():
+                monkeypatch.setenv(name, value)
+            with open_remote(f"gs://{BUCKET}/a/b") as opened:
+                yield opened
         return
     if request.param == "nginx":
         made = nginx(tmp_path / "nginx")

@@ -96,7 +96,9 @@ def test_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_endpoint_without_tls_is_asked_for() -> None:
     """Plain text is spoken only where the environment names such an endpoint."""
-    assert _is_plain_http({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}) and not _is_plain_http({})
+    for name in ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT", "GOOGLE_BASE_URL"):
+        assert _is_plain_http({name: "http://127.0.0.1:1"}) and not _is_plain_http({name: "https://127.0.0.1:1"})
+    assert not _is_plain_http({})
 
 
 @pytest.mark.parametrize("url", ["s3://b/x", "gs://b/x", "az://b/x"])

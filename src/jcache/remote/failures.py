@@ -14,6 +14,8 @@ _TEXTS: Final = (  # of obstore's errors, which name neither status nor cause ot
     (("kind: Body", "kind: Decode", "NoContentRange", "UnexpectedEof", "unexpected EOF", "ended early"),
      RemoteUnavailable, "its answer broke off"),
     (("kind: Request",), RemoteUnavailable, "the connection broke"),
+    (("service account file", "pem file", "Invalid RSA key"),
+     RemoteDenied, "the credentials in the environment cannot be read"),
     (("InvalidAccessKeyId", "SignatureDoesNotMatch", "status: 401"), RemoteDenied, "it knows no such credentials"),
     (("status: 403", "AccessDenied", "Permission denied", "PermissionDenied"), RemoteDenied, "it does not allow that"),
     (("Received redirect", "status: 301", "status: 307"), RemoteUnavailable, "the bucket is in another region"),

@@ -208,7 +208,8 @@ def _opened(
 
 def _is_plain_http(environment: Mapping[str, str]) -> bool:
     """Return whether the environment names an endpoint without TLS, and so asks for one."""
-    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT",
+             "AZURE_ENDPOINT")  # fmt: skip
     return any(environment.get(name, "").lower().startswith("http://") for name in names)
 
 
