@@ -33,9 +33,7 @@ from jcache.shipping.sync.manifests import StoredManifest, namespace_of_made, re
 from jcache.store.store import Store
 from jcache.text import command
 
-_AT_ONCE: Final = (
-    4096  # entries of a manifest: a push that is killed leaves so many without one, which pull all the same
-)
+_AT_ONCE: Final = 4096  # entries of a manifest; a push that is killed leaves so many without one, and pull takes them
 
 
 class PushOutcome(StrEnum):
@@ -119,10 +117,12 @@ def plan_push(store: Store, remote: Remote, request: ExportRequest, *, signs: bo
         )
     chosen = choose_entries(store, request)
     there = _sizes_there(remote, request, chosen.entries) if remote.can_list else {}
-    named = _named_by_signers(remote) if signs and remote.can_list else set()
-    compared = _newly_compared(
-        store, remote, [one for one in chosen.entries if (one.kind, one.key) in there], signs=signs
-    )
+    manifests = _signed_manifests(remote) if signs and remote.can_list else []
+    named = {(item.kind, item.key) for stored in manifests for item in stored.manifest.items}
+    lines = set(lines_of(store.root, [entry for entry in chosen.entries if (entry.kind, entry.key) in there]))
+    if lines and not signs:
+        manifests = read_manifests(remote).usable
+    compared = keys_of(lines.difference(*(stored.manifest.worlds for stored in manifests)))
     wanted, outcomes = list[Entry](), dict[EntryId, PushOutcome]()
     for entry in chosen.entries:
         name = entry.kind, entry.key
@@ -140,20 +140,6 @@ def _sizes_there(remote: Remote, request: ExportRequest, entries: Iterable[Entry
     chosen = {(entry.kind, entry.key) for entry in entries}
     listed = (one for kind in request.selection.kinds for one in remote.list(kind))
     return {(one.kind, one.key): (one.namespace, one.bytes) for one in listed if (one.kind, one.key) in chosen}
-
-
-def _newly_compared(store: Store, remote: Remote, entries: Iterable[Entry], *, signs: bool) -> set[str]:
-    """Return the keys of entries of which the root has comparisons that no manifest has, or no signed one."""
-    lines = set(lines_of(store.root, entries))
-    if lines:
-        manifests = _signed_manifests(remote) if signs else read_manifests(remote).usable
-        lines -= {line for stored in manifests for line in stored.manifest.worlds}
-    return keys_of(lines)
-
-
-def _named_by_signers(remote: Remote) -> set[EntryId]:
-    """Return the entries that manifests with a signature name."""
-    return {(item.kind, item.key) for stored in _signed_manifests(remote) for item in stored.manifest.items}
 
 
 def _signed_manifests(remote: Remote) -> list[StoredManifest]:
