@@ -23,7 +23,7 @@ pytest.register_assert_rewrite("tests.helpers")
 from tests.helpers.command_line import Jcache, Result, call, run_jax  # noqa: E402  after the line above, to tell why
 from tests.helpers.entries import copied, tree  # noqa: E402
 from tests.helpers.file_systems import keeps_access_times  # noqa: E402
-from tests.helpers.remote_stores import remote, s3  # noqa: E402, F401  fixtures
+from tests.helpers.remote_stores import az, remote, s3  # noqa: E402, F401  fixtures
 
 TESTS = Path(__file__).parent
 FIRST_TIER = "about 5 minutes on two cores"

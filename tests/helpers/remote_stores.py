@@ -7,12 +7,13 @@ import pytest
 
 from jcache.remote.client import Remote, open_remote
 from jcache.remote.transport import Timeouts
+from tests.helpers.azurite import CONTAINER, azurite
 from tests.helpers.gcs_stub import BUCKET, gcs_stub
 from tests.helpers.remote_servers import BazelHandler, S3Server, nginx, seaweed, web_server
 
 QUICK = Timeouts(connect_s=5, request_s=20, retries=1)
 HURRY = Timeouts(connect_s=0.5, request_s=0.5, retries=1)  # for servers that are meant to fail
-SORTS = ["file", "http", "bazel", "nginx", "gs", pytest.param("s3", marks=pytest.mark.full)]
+SORTS = ["file", "http", "bazel", "nginx", "gs", *(pytest.param(one, marks=pytest.mark.full) for one in ("s3", "az"))]
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +21,13 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A SeaweedFS of the whole session."""
     with seaweed(tmp_path_factory.mktemp("weed")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def az(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of users of an Azurite of the whole session."""
+    with azurite(tmp_path_factory.mktemp("azurite")) as environment:
+        yield environment
 
 
 @pytest.fixture(params=SORTS)
@@ -30,10 +38,12 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         with open_remote(f"file://{tmp_path}/store") as opened:
             yield opened
         return
-    if request.param == "s3":
-        for name, value in request.getfixturevalue("s3").writer.items():
+    if request.param in ("s3", "az"):
+        running = request.getfixturevalue(request.param)
+        for name, value in (running.writer if request.param == "s3" else running).items():
             monkeypatch.setenv(name, value)
-        with open_remote(f"s3://jcache/{tmp_path.parent.name}/{tmp_path.name}") as opened:
+        bucket = "jcache" if request.param == "s3" else CONTAINER
+        with open_remote(f"{request.param}://{bucket}/{tmp_path.parent.name}/{tmp_path.name}") as opened:
             yield opened
         return
     if request.param == "gs":
