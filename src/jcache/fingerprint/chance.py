@@ -47,7 +47,7 @@ _CALLED: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodTyp
 _COMPILED: Final = ("cython_function_or_method", "builtin_function_or_method", "method")
 
 
-class Met(NamedTuple):
+class Unrepeatable(NamedTuple):
     """Something that differs between processes, days or hosts: a source of nondeterminism, an input, or both."""
 
     words: str  # a sentence that names a source of nondeterminism; empty for a mere input
@@ -55,7 +55,7 @@ class Met(NamedTuple):
     value: Callable[[], object] = bool  # returns the present value of that part
 
 
-def met(value: Any, given: Iterable[object] = ()) -> Met | None:
+def unrepeatable(value: Any, given: Iterable[object] = ()) -> Unrepeatable | None:
     """Return what differs between processes, days or hosts if code calls a value; None if nothing does.
 
     Args:
@@ -70,23 +70,29 @@ def met(value: Any, given: Iterable[object] = ()) -> Met | None:
     if not isinstance(value, _CALLED) and type(value).__name__ not in _COMPILED:
         return None
     if is_shared_random(value):
-        return Met(f"`{_home(value.__self__)}.{value.__name__}` draws {_RANDOM}")
+        return Unrepeatable(f"`{_home(value.__self__)}.{value.__name__}` draws {_RANDOM}")
     name = name_of(value)
     gives = _GIVES.get(name)
     if gives is None:
-        return Met(f"`{name}` without a seed gives {_RANDOM}") if NOTHING in given and is_generator(value) else None
+        return (
+            Unrepeatable(f"`{name}` without a seed gives {_RANDOM}")
+            if NOTHING in given and is_generator(value)
+            else None
+        )
     if gives == _PERSON:
         raise Refused(value, f"it gives {_PERSON}", "pass the answer in")
     if gives == _DAY:
         return day(name)
     if gives == _HOST:
-        return Met("", f"host {name}", lambda: _fact(value))
-    return Met(f"`{name}` gives {gives}")
+        return Unrepeatable("", f"host {name}", lambda: _fact(value))
+    return Unrepeatable(f"`{name}` gives {gives}")
 
 
-def day(name: str) -> Met:
-    """Return the `Met` of a function that returns the date and the time."""
-    return Met(f"`{name}` gives {_TIME}", "day", lambda: str(datetime.date.fromtimestamp(clock.now_ns() / 1e9)))
+def day(name: str) -> Unrepeatable:
+    """Return the `Unrepeatable` of a function that returns the date and the time."""
+    return Unrepeatable(
+        f"`{name}` gives {_TIME}", "day", lambda: str(datetime.date.fromtimestamp(clock.now_ns() / 1e9))
+    )
 
 
 def is_calendar(value: Any) -> bool:
@@ -113,11 +119,11 @@ def is_generator(value: Any) -> bool:
     )
 
 
-def of_unimported(path: str, given: Iterable[object]) -> Met | None:
-    """Return the `Met` of a member of a library that is not imported yet; None if it draws no random value."""
+def of_unimported(path: str, given: Iterable[object]) -> Unrepeatable | None:
+    """Return the `Unrepeatable` of a member of a library that is not imported yet; None if it draws no random value."""
     home, _, name = path.rpartition(".")
     draws = home == "numpy.random" and (NOTHING in given or (name[:1].islower() and name != "default_rng"))
-    return Met(f"`{path}` may draw {_RANDOM}") if draws else None
+    return Unrepeatable(f"`{path}` may draw {_RANDOM}") if draws else None
 
 
 def seeds(given: Iterable[object]) -> list[str]:

@@ -63,7 +63,7 @@ class Parts(Encoder):
         self.chance: set[str] = set()
         self.calendars: set[str] = set()  # names of classes with methods for the present date
         self.uses_library = False
-        self.is_telling = False  # whether nondeterminism in the visited code decides no result
+        self.is_harmless = False  # whether nondeterminism in the visited code decides no result
         self.given: frozenset[int] = frozenset()  # addresses of containers that the caller passed
         self._values: deque[tuple[str, Any]] = deque()
         self._starts: list[tuple[int, str]] = []
@@ -76,7 +76,7 @@ class Parts(Encoder):
             GraphKeyError: something cannot be fingerprinted.
         """
         while self._waiting or self._values:
-            self.is_telling = False
+            self.is_harmless = False
             if not self._waiting:  # all code has been visited
                 self._encode(*self._values.popleft())
                 continue
@@ -165,16 +165,16 @@ class Parts(Encoder):
             return f"object {number}, seen in {first}"
         return describe(value, digest, label)
 
-    def meet(self, value: Any, given: Iterable[object] = ()) -> None:
+    def note_reached(self, value: Any, given: Iterable[object] = ()) -> None:
         """Record a value that code can reach, if it is a source of nondeterminism or an input from host or calendar."""
-        if self.is_telling:
+        if self.is_harmless:
             return
         if chance.is_calendar(value):
             self.calendars.add(value.__qualname__)
-        elif (found := chance.met(value, given)) is not None:
-            self.add_met(found)
+        elif (found := chance.unrepeatable(value, given)) is not None:
+            self.add_unrepeatable(found)
 
-    def add_met(self, found: chance.Met) -> None:
+    def add_unrepeatable(self, found: chance.Unrepeatable) -> None:
         if found.words:
             self.chance.add(found.words)
         if found.label and found.label not in self.parts:

@@ -41,7 +41,7 @@ class References(Parts, ABC):
             return reference
         origin = name_resolution.of_function(function)
         if origin == origins.STDLIB:
-            self.meet(function)
+            self.note_reached(function)
         if origin == origins.OURS:
             wrapped = vars(function).get("__wrapped__")
             return named_by("jcache") if wrapped is None else self.encode(wrapped) + self._declared(vars(function))
@@ -71,7 +71,7 @@ class References(Parts, ABC):
             return reference
         if (known := self._named_classes.get(id(cls))) is not None:
             return known[1]
-        self.meet(cls)
+        self.note_reached(cls)
         module = str(cls.__module__)
         origin = origins.of_module_named(module)
         own = sys.modules.get(module)
@@ -113,7 +113,7 @@ class References(Parts, ABC):
 
         Return None for any other value, except that jcache's own wrappers are encoded by what they wrap.
         """
-        self.meet(value)
+        self.note_reached(value)
         if hasattr(type(value), "__getattr__"):  # it may return a value for any name
             known = vars_of(value)
         else:

@@ -80,13 +80,13 @@ def _builtin(encoder: Encoder, value: Any) -> bytes:
     if owner is None or isinstance(owner, types.ModuleType):
         named = encoder.named(value)
         return named if named is not None else several(b"opaque", [text(value.__name__)])
-    encoder.meet(value)
+    encoder.note_reached(value)
     return several(b"bound", [encoder.encode(owner), text(value.__name__)])
 
 
 def _shared(encoder: Encoder, value: Any) -> bytes:
     """Encode a function that draws from the process's shared generator, without the generator's state."""
-    encoder.meet(value)
+    encoder.note_reached(value)
     return several(b"bound", [encoder.class_(type(value.__self__)), text(value.__name__)])
 
 

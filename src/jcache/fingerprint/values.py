@@ -72,7 +72,7 @@ class Encoder:
     def set_aside(self, what: str, value: Any) -> None:
         """Record a value that the encoding leaves out."""
 
-    def meet(self, value: Any) -> None:
+    def note_reached(self, value: Any) -> None:
         """Record a value that code can reach, if it is a source of nondeterminism."""
 
     def encode(self, value: Any) -> bytes:

@@ -85,8 +85,8 @@ class Walk(References):
 
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace = function.__globals__
-        self.is_telling = function.__code__.co_name in _HARMLESS
-        known = self._bound.setdefault((id(namespace), self.is_telling), {})
+        self.is_harmless = function.__code__.co_name in _HARMLESS
+        known = self._bound.setdefault((id(namespace), self.is_harmless), {})
         items: list[bytes] = []
         for lookup in sought:
             encoding = known.get(lookup)
@@ -185,9 +185,9 @@ class Walk(References):
     def _meet(self, value: Any, given: frozenset[Any]) -> None:
         if isinstance(value, name_resolution.Unimported):
             if (found := chance.of_unimported(value.path, given)) is not None:
-                self.add_met(found)
+                self.add_unrepeatable(found)
             return
-        self.meet(value, given)
+        self.note_reached(value, given)
         if isinstance(value, FunctionType | BuiltinFunctionType) and chance.name_of(value) in attributes.READ_ALL:
             self.names.add(attributes.ALL)
         if names := chance.seeds(given):
@@ -199,7 +199,7 @@ class Walk(References):
         Each is recognised by two names, and the walk may find one of them much later than the other.
         """
         for name in sorted(self.calendars and chance.DATES & self.names):
-            self.add_met(chance.day(f"datetime.{name}"))
+            self.add_unrepeatable(chance.day(f"datetime.{name}"))
         for label, part in list(self.parts.items()) if self._seeds else ():
             name = label.split()[1].rpartition(".")[2] if " " in label else ""
             if name in self._seeds and part.words == "None":

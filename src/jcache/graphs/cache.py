@@ -21,7 +21,7 @@ from jcache import clock
 from jcache.errors import GraphKeyError, InvalidValue
 from jcache.fingerprint import digest_of
 from jcache.fingerprint.depends_on import Dependency, parse_depends_on
-from jcache.fingerprint.io.audit import hear_always
+from jcache.fingerprint.io.audit import record_always
 from jcache.graphs.file_codec import FileCodec
 from jcache.graphs.graph_keeping import GraphKeeping
 from jcache.graphs.graph_lookup import Found, GraphLookup
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 DependsOn: TypeAlias = Callable[[], Any] | Iterable[Callable[[], Any]]
 R = TypeVar("R")
 
-hear_always(registry.is_tracing)
+record_always(registry.is_tracing)
 
 _NESTED_WAIT: Final = 60.0  # seconds that a build waits for another one: two may wait for each other
 

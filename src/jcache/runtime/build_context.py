@@ -39,7 +39,7 @@ class Build:
         found: the dependencies that the fingerprint does not cover: files that were read and modules that were
             imported during the build, and the dependencies of the graphs that were loaded.
         reason: why the result must not be stored; None if it may be stored.
-        is_passing: whether `reason` says nothing about the same build in another process.
+        is_temporary: whether `reason` says nothing about the same build in another process.
         chance: what the build asked for that is another thing in each process.
     """
 
@@ -51,7 +51,7 @@ class Build:
         self.parents: dict[str, None] = {}
         self.found: dict[str, str] = {}
         self.reason: str | None = None
-        self.is_passing = False
+        self.is_temporary = False
         self.chance: frozenset[str] = frozenset()
 
     def run(self, call: Callable[[], T]) -> T:
@@ -69,7 +69,7 @@ class Build:
             _all_builds.remove(self)
         self.found.update({**read.parts, **world.imported(loaded, digests_of(self.root))})
         self.chance = frozenset(read.chance)
-        self.is_passing = read.is_passing
+        self.is_temporary = read.is_temporary
         self.reason = None if read.reason is None else f"it {read.reason}."
         return value
 

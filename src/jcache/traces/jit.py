@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.depends_on import Dependency, parse_depends_on
-from jcache.fingerprint.io.audit import hear_always
+from jcache.fingerprint.io.audit import record_always
 from jcache.jax_internals import registry, tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
@@ -35,7 +35,7 @@ from jcache.units import parse_choice
 if TYPE_CHECKING:
     from jcache.runtime.explain import Explanation
 
-hear_always(registry.is_tracing)
+record_always(registry.is_tracing)
 
 _INSIDE: Final = "it is called inside jax.jit, jax.vmap or jax.grad: put jcache.jit around the outermost function"
 

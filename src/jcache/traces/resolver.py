@@ -180,12 +180,12 @@ class Resolver:
             raise
         miss.take(values, treedef)
         leaves, request = request.leaves, request._replace(leaves=[], likes=[])
-        miss.request = request  # JAX keeps `tell` as long as the trace, so without tracers
+        miss.request = request  # JAX keeps `note_lowered` as long as the trace, so without tracers
         place = None if miss.reason is not None else tracing.first_computed(values, leaves)
         keep = self._callback_writer(looked_up)
         told = False
 
-        def tell(module: Any = None) -> None:
+        def note_lowered(module: Any = None) -> None:
             nonlocal told
             call = PendingCall(request.key, traces, None if told else miss.build.seconds, rough_key)
             told = True
@@ -193,9 +193,9 @@ class Resolver:
             pending_call.set_current(call, call.compilation)
 
         if place is None:
-            tell()
+            note_lowered()
             return result
-        values[place] = stablehlo.bind_witness(values[place], tell)
+        values[place] = stablehlo.bind_witness(values[place], note_lowered)
         made = unflattened(treedef, values)
         return made.value if isinstance(made, Remade) else result
 

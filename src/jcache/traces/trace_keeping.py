@@ -50,7 +50,7 @@ class TraceKeeping:
             The reason why trace or program is not stored; None if both are.
         """
         reason = miss.reason or compilation.reason
-        miss.is_refused = reason is not None and not miss.build.is_passing
+        miss.is_refused = reason is not None and not miss.build.is_temporary
         if reason is None and not compilation.done:
             reason = "it was not compiled"
         if reason is not None:

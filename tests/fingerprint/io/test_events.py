@@ -100,7 +100,7 @@ def test_an_environment_variable_counts_with_its_value(
     assert dict(reads.parts) == {"environment RATE": "'0.5'" if value else "absent"} and reads.reason is None
 
 
-DEEDS: Mapping[str, tuple[Callable[[Path], object], str]] = {
+ACTIONS: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "write": (lambda at: (at / "log").write_text(""), "wrote the file"),
     "append": (lambda at: (at / "log").open("a").close(), "wrote the file"),
     "update": (lambda at: os.write(os.open(at / "rates.json", os.O_RDWR), b"3"), "wrote the file"),
@@ -126,11 +126,11 @@ DEEDS: Mapping[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", DEEDS)
+@pytest.mark.parametrize("what", ACTIONS)
 def test_what_cannot_be_told_again_is_a_reason(what: str, rates: Path) -> None:
     """What a block changes outside, or reads and cannot be digested, says why it must not be stored."""
-    deed, reason = DEEDS[what]
-    reads = reads_of(lambda: deed(rates.parent))
+    action, reason = ACTIONS[what]
+    reads = reads_of(lambda: action(rates.parent))
     os.environ.pop("JCACHE_TEST", None)
     assert reads.reason is not None and reason in reads.reason
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from jcache.fingerprint.io.audit import hear_always
+from jcache.fingerprint.io.audit import record_always
 from jcache.fingerprint.io.reads import Reads
 from jcache.jax_internals import registry
 
-hear_always(registry.is_tracing)
+record_always(registry.is_tracing)
 
 
 @functools.cache

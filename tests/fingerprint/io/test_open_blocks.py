@@ -60,8 +60,8 @@ def test_what_goes_wrong_with_a_note_is_a_reason() -> None:
         raise ZeroDivisionError
 
     with Reads() as reads:
-        open_blocks.tell([reads], failing, ())
-    assert reads.reason == "could not be watched (ZeroDivisionError())" and reads.is_passing
+        open_blocks.report([reads], failing, ())
+    assert reads.reason == "could not be watched (ZeroDivisionError())" and reads.is_temporary
 
 
 def test_what_a_note_reads_itself_is_not_told(rates: Path) -> None:
@@ -73,8 +73,8 @@ def test_what_a_note_reads_itself_is_not_told(rates: Path) -> None:
         told.append((frame.f_code.co_name, *arguments))
 
     def caller() -> None:
-        open_blocks.tell([reads], note, (1, 2), depth=0)
-        open_blocks.tell([reads], note, (3,))
+        open_blocks.report([reads], note, (1, 2), depth=0)
+        open_blocks.report([reads], note, (3,))
 
     with Reads() as reads:
         caller()

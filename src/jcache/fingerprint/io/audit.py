@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from jcache.fingerprint.io import chances, events, libraries, memos, open_blocks, threads
 from jcache.fingerprint.io.digests import Look
-from jcache.fingerprint.io.open_blocks import Note, tell
+from jcache.fingerprint.io.open_blocks import Note, report
 from jcache.patching import Patch
 
 lock: Final = threading.Lock()
@@ -29,7 +29,7 @@ _last: tuple[list[Any], tuple[Patch, ...]] = [], ()  # the objects to patch at t
 _is_hooked: bool | None = None  # whether the hook is called; None before it is there
 
 
-def hear_always(is_tracing: Callable[[], bool]) -> None:
+def record_always(is_tracing: Callable[[], bool]) -> None:
     """Record from now on, in the whole process, what is read while memoized results are made; see `memos`.
 
     Args:
@@ -102,11 +102,11 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         memos.note(sys._getframe(1), event, arguments)
     if not open_blocks.are_none() and (blocks := open_blocks.of_this_thread()):
         if event == "open":
-            tell(blocks, events.opened, arguments)
+            report(blocks, events.opened, arguments)
         elif event == "import" and libraries.is_to_be_patched(arguments[0]):
-            tell(blocks, _import, arguments)
+            report(blocks, _import, arguments)
         elif events.is_deed(event):
-            tell(blocks, events.happened, (event, *arguments))
+            report(blocks, events.happened, (event, *arguments))
     elif _is_hooked is False and event == _PROBE:
         _is_hooked = True
 
@@ -126,7 +126,7 @@ def _recorded_by(note: Note) -> Callable[[Callable[..., Any]], Callable[..., Any
     def replace(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
             if blocks := open_blocks.of_this_thread():
-                tell(blocks, partial(note, **named) if named else note, arguments, depth=2)
+                report(blocks, partial(note, **named) if named else note, arguments, depth=2)
             return original(*arguments, **named)
 
         return call

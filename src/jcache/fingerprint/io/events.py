@@ -27,7 +27,7 @@ _MOVES: Final = frozenset({"os.rename", "os.link"})
 _PATHS: Final = frozenset({"genericpath", "posixpath", "ntpath", "pathlib", "shutil"})
 _KINDS: Final = frozenset({"exists", "isfile", "isdir", "is_file", "is_dir", "copyfile", "copystat", "copymode"})
 _LINKS: Final = frozenset({"islink", "lexists", "is_symlink", "realpath", "_joinrealpath", "resolve"})
-_DEEDS: Final = {
+_ACTIONS: Final = {
     **dict.fromkeys(("os.listdir", "os.scandir", "glob.glob"), "listed {}"),
     **dict.fromkeys(("os.remove", "os.rename", "os.rmdir"), "removed {}"),
     **dict.fromkeys(("os.mkdir", "os.link", "os.symlink"), "made {}"),
@@ -39,7 +39,7 @@ _DEEDS: Final = {
     "builtins.input": "asked for input",
     "ctypes.dlopen": "loaded the library {}",
 }
-_KNOWN: Final = frozenset(_DEEDS) | {"sqlite3.connect"}
+_KNOWN: Final = frozenset(_ACTIONS) | {"sqlite3.connect"}
 
 
 def opened(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, flags: int) -> None:
@@ -74,7 +74,7 @@ def happened(blocks: list[Reads], frame: FrameType, event: str, what: Any = "", 
     if isinstance(what or ".", str | bytes | os.PathLike):
         _record_paths(blocks, frame, event, os.fsdecode(what or "."), others)
     shown = ascii(os.fsdecode(what) if isinstance(what, bytes) else what)
-    deed(blocks, frame, _DEEDS.get(event, "used the network").format(shown))
+    record_action(blocks, frame, _ACTIONS.get(event, "used the network").format(shown))
 
 
 def _record_paths(blocks: list[Reads], frame: FrameType, event: str, path: str, others: tuple[Any, ...]) -> None:
@@ -112,10 +112,10 @@ def _record_arguments(block: Reads, arguments: Any, directory: Any, _environ: An
             block.add_file(path, Reader.PROGRAM)
 
 
-def deed(blocks: list[Reads], frame: FrameType, what: str) -> None:
+def record_action(blocks: list[Reads], frame: FrameType, what: str) -> None:
     who = reader(frame, blocks[-1].frame)
     for block in blocks:
-        block.deed(what, who)
+        block.record_action(what, who)
 
 
 def asked_of(blocks: list[Reads], frame: FrameType, given: Any, *_others: Any, look: Look, **named: Any) -> None:
@@ -131,7 +131,7 @@ def asked_of(blocks: list[Reads], frame: FrameType, given: Any, *_others: Any, l
     looks = {Look.KIND} if asking & _KINDS else {look} if asking & _LINKS else {look, Look.STATUS}
     for block in blocks:
         if named.get("dir_fd") is not None:
-            block.deed(f"asked for {path!a} in an unknown directory", Reader.PROGRAM)
+            block.record_action(f"asked for {path!a} in an unknown directory", Reader.PROGRAM)
         else:
             for each in looks:
                 block.add_look(path, each)
@@ -153,4 +153,4 @@ def variable(blocks: list[Reads], frame: FrameType, _environ: Any, name: Any) ->
 
 
 def environment(blocks: list[Reads], frame: FrameType, _environ: Any) -> None:
-    deed(blocks, frame, "read the whole environment")
+    record_action(blocks, frame, "read the whole environment")

@@ -66,7 +66,7 @@ def opened(
         if who is Reader.NOBODY:
             return
         if "://" in path:
-            block.deed("used the network", who)
+            block.record_action("used the network", who)
         elif str(mode).startswith(_NEW_FILE):
             block.wrote(os.path.join(os.getcwd(), path), who)
         elif str(mode).startswith("r") and "+" not in str(mode):
@@ -82,7 +82,7 @@ def connected(blocks: list[Reads], frame: FrameType, given: Any) -> None:
     who = reader(frame, blocks[-1].frame)
     if not getattr(_connecting, "now", False):
         for block in blocks:
-            block.deed(f"opened the database {os.fsdecode(given)!a} past `sqlite3.connect`", who)
+            block.record_action(f"opened the database {os.fsdecode(given)!a} past `sqlite3.connect`", who)
     _add_database(blocks, os.fsdecode(given), who)
 
 
@@ -114,7 +114,7 @@ def _on_statement(statement: str) -> None:
     """Handle an SQL statement before it runs; its parameters have been filled in."""
     blocks = open_blocks.of_this_thread()
     if blocks and (found := _ATTACH.match(statement)):
-        open_blocks.tell(blocks, _attached, (statement[found.end() :],))
+        open_blocks.report(blocks, _attached, (statement[found.end() :],))
 
 
 def _attached(blocks: list[Reads], frame: FrameType, rest: str) -> None:

@@ -46,7 +46,7 @@ _lost = ""  # why something could not be recorded
 
 
 def begin(is_tracing: Callable[[], bool]) -> None:
-    """Record from now on what is read for memoized results; see `jcache.fingerprint.io.audit.hear_always`."""
+    """Record from now on what is read for memoized results; see `jcache.fingerprint.io.audit.record_always`."""
     global _is_tracing
     _is_tracing = is_tracing
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _open: Final[list[Reads]] = []
 _of_thread: Final[dict[int, list[Reads]]] = {}  # the outermost first
-_telling: Final[set[int]] = set()  # threads that are inside of `tell`
+_reporting: Final[set[int]] = set()  # threads that are inside of `report`
 
 Note = Callable[..., None]
 
@@ -60,7 +60,7 @@ def working_for(blocks: Sequence[Reads]) -> Iterator[None]:
             _of_thread[me] = still
 
 
-def tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: int = 1) -> None:
+def report(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: int = 1) -> None:
     """Report to blocks what a frame has read or done.
 
     An exception in the note is a reason not to store. What the note itself reads is not reported.
@@ -69,17 +69,17 @@ def tell(blocks: list[Reads], note: Note, arguments: tuple[Any, ...], depth: int
         blocks: the blocks that the thread works for.
         note: the function that records it, see `jcache.fingerprint.io.events`.
         arguments: the further arguments of the note.
-        depth: how many frames the frame that has read is above the caller of `tell`.
+        depth: how many frames the frame that has read is above the caller of `report`.
     """
     me = threading.get_ident()
-    if me in _telling:
+    if me in _reporting:
         return
-    _telling.add(me)
+    _reporting.add(me)
     try:
         note(blocks, sys._getframe(depth + 1), *arguments)
     except Exception as error:  # noqa: BLE001  the program goes on
         for block in blocks:
-            block.is_passing = block.is_passing or block.reason is None
+            block.is_temporary = block.is_temporary or block.reason is None
             block.refuse(f"could not be watched ({error!r})")
     finally:
-        _telling.discard(me)
+        _reporting.discard(me)

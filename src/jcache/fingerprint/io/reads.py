@@ -33,7 +33,7 @@ class Reads:
         self.strict = strict
         self.parts: Mapping[str, str] = Frozen()  # what was read, by label, once the block is left
         self.reason: str | None = None  # why the result must not be stored, as a verb phrase
-        self.is_passing = False  # whether the reason may not hold in another process
+        self.is_temporary = False  # whether the reason may not hold in another process
         self.frame: FrameType | None = None  # the one that began the block
         self.chance: set[str] = set()  # what the block asked for that differs between processes
         self._place: str | None = None  # the working directory at the beginning
@@ -50,7 +50,7 @@ class Reads:
         self._place = _working_directory()
         with audit.lock:
             self.reason = audit.watch()
-            self.is_passing = self.reason is not None
+            self.is_temporary = self.reason is not None
             self._hits = memos.hits()
             open_blocks.enter(self)
         return self
@@ -58,7 +58,7 @@ class Reads:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        open_blocks.tell([self], memos.hand_on, (self._hits,))
+        open_blocks.report([self], memos.hand_on, (self._hits,))
         with audit.lock:
             open_blocks.leave(self)
             audit.unwatch()
@@ -74,7 +74,7 @@ class Reads:
         elif label in self._updated or (digests.is_look(label) and not self.strict):
             del self._texts[label]  # the block itself has changed it
         else:
-            self.is_passing = self.is_passing or self.reason is None
+            self.is_temporary = self.is_temporary or self.reason is None
             self.refuse(f"read {label}, which changed meanwhile")
 
     def refuse(self, reason: str, who: Reader = Reader.PROGRAM) -> None:
@@ -147,13 +147,13 @@ class Reads:
         else:
             self._texts[label] = digests.seen(path, look)
 
-    def deed(self, what: str, who: Reader) -> None:
+    def record_action(self, what: str, who: Reader) -> None:
         """Record an action that a later process cannot compare."""
         if self.strict:
             self.refuse(what, who)
 
     def wrote(self, path: str, who: Reader) -> None:
-        self.deed(f"wrote the file {path!a}", who)
+        self.record_action(f"wrote the file {path!a}", who)
         self._written.add(path)
 
     def made(self, path: str) -> None:
