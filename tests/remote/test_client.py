@@ -74,6 +74,20 @@ def test_nothing_without_a_digest_is_served(remote: Remote) -> None:
     assert remote.get(*ONE) == data_of(1)
 
 
+def test_bytes_of_a_known_digest(remote: Remote) -> None:
+    """Whoever knows digest and size gets these bytes or nothing: of a shorter, longer, other or absent object."""
+    data, name = data_of(1), entry_name(*ONE)
+    assert remote.find_exact(*ONE, digest(data), len(data)) is None
+    remote.put(*ONE, data)
+    assert remote.find_exact(*ONE, digest(data), len(data)) == data
+    assert remote.find_exact(*ONE, digest(data), len(data) - 1) is None
+    for other in (data[:-1], bytes(len(data)), b""):
+        remote.transport.put(name, other, {}, replace=True)
+        assert remote.find_exact(*ONE, digest(data), len(data)) is None
+    remote.transport.put(name, data + b"more", {}, replace=True)
+    assert remote.find_exact(*ONE, digest(data), len(data)) == data
+
+
 def test_every_flipped_bit_is_found(tmp_path: Path, chance: Random) -> None:
     """No entry with a flipped bit, or a flipped bit in its digest, is returned."""
     remote = open_remote(f"file://{tmp_path}")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import Final, Self
 
-from jcache.errors import InvalidValue, NoCacheHere
+from jcache.errors import InvalidValue, NoCacheHere, RemoteUnavailable
 from jcache.formats.digest import digest as digest_of
 from jcache.layout import Kind
 from jcache.remote import names
@@ -90,6 +90,14 @@ class Remote:
             self._note_damaged(names.entry_name(kind, namespace, key))
             return None
         return FoundEntry(read.data, read.claimed, read.seconds)
+
+    def find_exact(self, kind: Kind, namespace: str, key: str, digest: str, size: int) -> bytes | None:
+        """Return the bytes of an entry of a known digest and size, in one request; None for others. Raise as `get`."""
+        try:
+            data = self.transport.start(names.entry_name(kind, namespace, key), size)
+        except RemoteUnavailable:  # the object may have become shorter
+            return None
+        return data if data is not None and len(data) == size and digest_of(data) == digest else None
 
     def read(self, kind: Kind, namespace: str, key: str, pace: Pace | None = None) -> UnverifiedEntry | None:
         """Return the bytes of an object as they are, for those who look for damage; raise as `get`."""

@@ -106,6 +106,10 @@ class Pull:
         """Read an entry, compare it, and write it to a file."""
         name: EntryId = item.kind, item.key
         space = self.available.places[name]
+        if item.digest and item.seconds is not None:  # so that only the bytes are unknown
+            data = self.remote.find_exact(item.kind, space, item.key, item.digest, item.bytes)
+            if data is not None:
+                return self._written(item, data)
         found = self.remote.find(item.kind, space, item.key)
         if found is None:
             is_there = self.remote.exists(item.kind, space, item.key)
@@ -117,19 +121,18 @@ class Pull:
             if fault is not None and fault.damage is not Damage.OPAQUE:
                 return _Pulled(None, evidence=fault.evidence)
         seconds = found.seconds if item.seconds is None else item.seconds
-        item = item._replace(digest=found.digest, bytes=len(found.data), seconds=seconds)
-        if item.kind not in self._descriptors:
-            return _Pulled(item, data=found.data)
-        return _Pulled(item, self._staged(item, found.data))
+        return self._written(item._replace(digest=found.digest, bytes=len(found.data), seconds=seconds), found.data)
 
-    def _staged(self, item: Item, data: bytes) -> StagedFile:
-        """Return a file with the bytes of an entry."""
+    def _written(self, item: Item, data: bytes) -> _Pulled:
+        """Write the bytes of an entry to a file, unless they are another program's."""
+        if item.kind not in self._descriptors:
+            return _Pulled(item, data=data)
         times = past(item.created_ns, self._now_ns), past(item.recency_ns, self._now_ns)
         stager = FileStager(self._descriptors[item.kind], *times)
         with files.refusal(f"store {item.key}"):
             staged = stager.finish(memoryview(data))
         self._unused.add(staged)
-        return staged
+        return _Pulled(item, staged)
 
 
 def spaces_here(jaxlib: str | None, platforms: frozenset[str], capabilities: tuple[str, ...]) -> list[str]:

@@ -10,7 +10,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jcache import __version__, clock
 from jcache.admin.fields import Facts
@@ -82,12 +82,21 @@ def survey_store(remote: Remote, request: PullRequest, spaces: Collection[str] =
         RemoteUnavailable, RemoteDenied: the store fails, or does not allow that.
     """
     if remote.can_list:
-        manifests, listed = read_manifests(remote, request.rule), _listed(remote, request)
-    else:
-        if not request.keys and request.names is None:
-            remote.check_can_list()
-        manifests, listed = Manifests([]), _asked(remote, request, spaces)
-    return _Merge(remote, request, manifests).merge(listed)
+        manifests, listed = _with_manifests(remote, request)
+        return _Merge(remote, request, manifests).merge(listed)
+    if not request.keys and request.names is None:
+        remote.check_can_list()
+    return _Merge(remote, request, Manifests([])).merge(_asked(remote, request, spaces))
+
+
+def _with_manifests(remote: Remote, request: PullRequest) -> tuple[Manifests, list[RemoteEntry]]:
+    """Return the manifests, and the listed entries that are asked for: read at the same time."""
+    jobs: tuple[Callable[[], Any], ...] = (
+        lambda: read_manifests(remote, request.rule),
+        lambda: list(_listed(remote, request)),
+    )
+    (_, manifests), (_, listed) = in_parallel(lambda read: read(), jobs)
+    return manifests, listed
 
 
 def _listed(remote: Remote, request: PullRequest) -> Iterable[RemoteEntry]:
