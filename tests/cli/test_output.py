@@ -75,7 +75,7 @@ def test_a_table_that_fits_is_whole(capsys: pytest.CaptureFixture[str], monkeypa
         assert output.fits(columns, rows) == (width == needed)
 
 
-@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("columns", [pytest.param(60, marks=pytest.mark.full), 80])
 def test_sentences_break_at_words_and_never_in_a_command(jcache: Jcache, cache: Path, columns: int) -> None:
     """On a terminal, a line is longer than it only where one word or command is, and each command is in one line."""
     store = f"file://{cache.parent}/store"
