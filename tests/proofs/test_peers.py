@@ -30,6 +30,7 @@ TESTS = {  # some of each project's tests that jit; each set takes a few minutes
         "optax/transforms/_masking_test.py",
     ),
 }
+COUNTING = ("::test_jit_cache", "::test_numpyrooptim_no_double_jit")  # of flax and numpyro: these count traces
 LIMIT_S = 1800
 
 
@@ -67,7 +68,10 @@ def outcomes(where: Path, chosen: tuple[str, ...], whose: str, root: Path) -> An
 
 @pytest.mark.parametrize("project", sorted(TESTS))
 def test_a_projects_own_tests(project: str, tmp_path: Path, full: bool) -> None:
-    """Each test passes, fails or is skipped as it is with `jax.jit`, from cold and from warm."""
+    """Each test passes, fails or is skipped as it is with `jax.jit`, from cold and from warm.
+
+    Tests that count how often a function is traced differ from warm, where it is not.
+    """
     if not full:
         pytest.skip("with --full")
     if not TESTS[project]:
@@ -79,4 +83,4 @@ def test_a_projects_own_tests(project: str, tmp_path: Path, full: bool) -> None:
         ours, counts = outcomes(where, TESTS[project], "jcache", tmp_path / "ours")
         differing = {name: (was, ours.get(name)) for name, was in theirs.items() if ours.get(name) != was}
         print(f"{project}, {start}: {len(theirs)} tests, {len(differing)} differ; calls: {counts}")
-        assert differing == {}
+        assert all(start == "warm" and any(each in name for each in COUNTING) for name in differing), differing
