@@ -14,6 +14,7 @@ from jcache.text import is_url, masked
         ("s3://bucket/a//b/", Address("s3", "bucket", "a/b"), "s3://bucket/a/b"),
         ("GS://bucket", Address("gs", "bucket", ""), "gs://bucket"),
         ("file:///var/x/", Address("file", "", "/var/x"), "file:///var/x"),
+        ("s3://b/a%3Fb%2523", Address("s3", "b", "a?b%23"), "s3://b/a%3Fb%2523"),
         ("file:///a%20b", Address("file", "", "/a b"), "file:///a b"),
         ("http://h:8080/x", Address("http", "h:8080", "x"), "http://h:8080/x"),
         ("https://u:p%40@h/x?sig=S", Address("https", "h", "x", "u", "p@", "sig=S"), "https://h/x"),
@@ -31,7 +32,7 @@ def test_urls(url: str, address: Address, text: str) -> None:
     [
         "ftp://h/x", "s3:", "s3:///x", "s3:bucket", "file://host/x", "file://", "http://", "http://h:port/x", "bucket",
         "s3://key:secret@bucket/x", "s3://bucket/x?endpoint=y", "s3://bucket/x#y", "s3://bucket/../x", "s3://b/a\nb",
-        "http://[::1/x", "s3://bucket/%2e%2e/x", "",
+        "http://[::1/x", "s3://bucket/%2e%2e/x", "s3://b/a%0Ab", "s3://b/a\\b", "",
     ],
 )  # fmt: skip
 def test_what_is_no_url_of_a_store(url: str) -> None:

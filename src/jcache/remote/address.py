@@ -12,6 +12,7 @@ OBJECT_STORES: Final = ("s3", "gs", "az", "file")
 WEB: Final = ("http", "https")
 BAZEL: Final = "bazel+"  # before http or https: bazel-remote, which stores bytes under their digests
 SCHEMES: Final = (*OBJECT_STORES, *WEB, *(BAZEL + scheme for scheme in WEB))
+_QUOTED: Final = str.maketrans({sign: f"%{ord(sign):02X}" for sign in "%?#@"})
 
 
 class Address(NamedTuple):
@@ -33,7 +34,7 @@ class Address(NamedTuple):
     query: str = ""
 
     def __str__(self) -> str:
-        path = self.path if self.scheme == "file" else f"/{self.path}" if self.path else ""
+        path = (self.path if self.scheme == "file" else f"/{self.path}" if self.path else "").translate(_QUOTED)
         return f"{self.scheme}://{self.host}{path}"
 
     def __repr__(self) -> str:
@@ -91,5 +92,7 @@ def _check(text: str, scheme: str, parts: SplitResult) -> None:
         )
     if scheme != "file" and "@" in text.split("://", 1)[1].removeprefix(parts.netloc):
         raise InvalidValue(f"'{shown}' has an @ behind its host: write %40, and in a password also %2F, %3F and %23.")
-    if not text.isprintable() or {".", ".."} & set(unquote(parts.path).split("/")):
+    path = unquote(parts.path)
+    is_odd = not text.isprintable() or not path.isprintable() or (scheme != "file" and "\\" in path)
+    if is_odd or {".", ".."} & set(path.split("/")):
         raise InvalidValue(f"'{shown}' is no address of a store: its path has characters or parts that no name has.")

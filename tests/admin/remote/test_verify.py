@@ -17,7 +17,7 @@ SPACE = "0.10.2_cpu_cpu"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Remote:
-    """A store with a sound entry of each kind, a flipped one, a wrong one, and one of plain JAX."""
+    """A store with a sound entry of each kind, a flipped one, a wrong one, and one whose digest is none."""
     store = open_remote(f"file://{tmp_path}/store")
     for kind in Kind:
         store.put(kind, SPACE if kind is Kind.EXECUTABLES else "", key(1), content(kind, key(1)))
@@ -31,18 +31,26 @@ def store(tmp_path: Path) -> Remote:
 
 
 def test_findings(store: Remote) -> None:
-    """Flipped bits, contents of other keys and objects without digests are told apart, and nothing is changed."""
+    """Flipped bits, contents of other keys and digests that are none are told, and nothing is changed."""
     found = verify_store(store, tuple(Kind))
     assert sorted((finding.place[2], finding.damage) for finding in found.findings) == sorted(
-        [(key(2), Damage.CHANGED), (key(3), Damage.NAME)]
+        [(key(2), Damage.CHANGED), (key(3), Damage.NAME), (key(5), Damage.CHANGED)]
     )
-    assert [place[2] for place in found.unclaimed] == [key(5)] and found.entries == 6 and not found.repaired
+    assert not found.unclaimed and found.entries == 6 and not found.repaired
     assert len(list(store.list())) == 6
     assert verify_store(store, [Kind.GRAPHS]).findings == []
 
 
 def test_repair(store: Remote) -> None:
     """A repair removes the damaged entries alone, so that the next verification finds nothing."""
-    assert verify_store(store, tuple(Kind), repair=True).repaired == 2
+    assert verify_store(store, tuple(Kind), repair=True).repaired == 3
     again = verify_store(store, tuple(Kind))
-    assert not again.findings and again.entries == 4
+    assert not again.findings and again.entries == 3
+
+
+@pytest.mark.parametrize("remote", ["gs"], indirect=True)
+def test_objects_of_plain_jax(remote: Remote) -> None:
+    """An object without metadata is no damage: it is counted, and stays."""
+    remote.transport.put(entry_name(Kind.EXECUTABLES, SPACE, key(5)), b"claims nothing", {}, replace=False)
+    found = verify_store(remote, tuple(Kind), repair=True)
+    assert [place[2] for place in found.unclaimed] == [key(5)] and not found.findings and len(list(remote.list())) == 1

@@ -71,6 +71,9 @@ def test_a_generation(jcache: Jcache, root: Path, url: str, tmp_path: Path) -> N
     target = tmp_path / "target"
     done = jcache("pull", "night", "--root", target, env={"JCACHE_REMOTE": url})
     assert done.code == 0 and done.out.startswith("Imported 9 entries")
+    assert f"from night of {url}" in done.out.replace("\n", " ")
+    some = jcache("pull", url, "night", "--kind", "traces", "--root", tmp_path / "some")
+    assert some.code == 2 and "leave out --kind" in some.err.replace("\n", " ") and not (tmp_path / "some").exists()
     file = tmp_path / "store" / "v1" / "generations" / "night.jcache"
     file.write_bytes(file.read_bytes()[:-50])
     torn = jcache("pull", url, "night", "--root", tmp_path / "other")

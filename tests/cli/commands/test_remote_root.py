@@ -6,7 +6,7 @@ import pytest
 
 from jcache.layout import Kind
 from jcache.remote.client import open_remote
-from jcache.remote.names import entry_name
+from jcache.remote.names import GENERATIONS, MANIFESTS, entry_name
 from tests.helpers.command_line import Jcache
 from tests.helpers.entries import key
 from tests.helpers.imports import content, populated
@@ -23,12 +23,15 @@ def url(jcache: Jcache, tmp_path: Path) -> str:
 
 
 def test_info(jcache: Jcache, url: str) -> None:
-    """It tells entries and bytes by kind and namespace, and the generations."""
+    """It tells entries and bytes by kind and namespace, and the generations; signatures are no manifests."""
+    with open_remote(url) as remote:
+        remote.transport.put(f"{MANIFESTS}a.json.sig", b"a signature", {}, replace=False)
+        remote.transport.put(f"{GENERATIONS}not one", b"foreign", {}, replace=False)
     told = jcache("info", "--root", url, "--json").json
     assert {name: group["entries"] for name, group in told["groups"].items()} == {
         "executables/unknown_unknown_unknown": 3, "graphs": 3, "traces": 3,
     }  # fmt: skip
-    assert told["root"] == url and told["generations"] == ["night.jcache"] and told["manifests"] == 1
+    assert told["root"] == url and told["generations"] == ["night"] and told["manifests"] == 1
     text = jcache("info", "--root", url)
     assert text.code == 0 and "night" in text.out and "graphs" in text.out
     assert jcache("info", "--root", url, "--all").code == 2

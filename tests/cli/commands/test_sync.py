@@ -47,6 +47,12 @@ def test_another_build_stays_and_is_a_success(command: str, jcache: Jcache, tmp_
     assert jcache("verify", "--root", two.path).code == 0
 
 
+def test_nothing_on_either_side(jcache: Jcache, tmp_path: Path) -> None:
+    """A directory that does not exist is told to whoever has nothing to push, as by a pull."""
+    done = jcache("sync", f"file://{tmp_path}/store", "--root", tmp_path / "root")
+    assert done.code == 10 and "There is no directory" in done.err and not (tmp_path / "root").exists()
+
+
 def test_it_takes_no_keys(jcache: Jcache, tmp_path: Path) -> None:
     """A second word is a usage error."""
     assert jcache("sync", f"file://{tmp_path}/store", key(1), "--root", tmp_path / "root").code == 2

@@ -79,6 +79,15 @@ def test_bytes_that_are_no_entry(tmp_path: Path) -> None:
     assert len(imported.refused) == 2 and facts(target) == {}
 
 
+@pytest.mark.parametrize("remote", ["gs"], indirect=True)
+def test_an_object_without_a_digest(remote: Remote, tmp_path: Path) -> None:
+    """What plain JAX has stored is refused with the reason, and not said to be gone."""
+    name = Kind.EXECUTABLES, SPACES[0], key(1)
+    remote.transport.put(entry_name(*name), content(Kind.EXECUTABLES, key(1)), {}, replace=False)
+    (refused,) = pulled(remote, create_root(tmp_path / "target")).refused
+    assert "no digest" in refused.evidence
+
+
 def test_entries_that_vanish(root: Root, tmp_path: Path) -> None:
     """What is gone between the listing and its turn is told, and is no damage."""
     store = open_remote(f"file://{tmp_path}/store")

@@ -71,6 +71,20 @@ def test_other_builds_and_torn_objects(root: Root, tmp_path: Path) -> None:
     assert result.outcomes[Kind.EXECUTABLES, key(2)] is PushOutcome.REPLACED and store.get(*torn) == mine
 
 
+@pytest.mark.parametrize("remote", ["gs"], indirect=True)
+def test_objects_without_digests(root: Root, remote: Remote) -> None:
+    """What plain JAX has stored, or a copy without metadata, gets its digest from the next push."""
+    bare, whole = place(Kind.EXECUTABLES, key(1)), place(Kind.TRACES, key(1001))
+    remote.transport.put(entry_name(*bare), content(Kind.EXECUTABLES, key(1)), {}, replace=False)
+    remote.put(*whole, content(Kind.TRACES, key(1001)))
+    result = pushed(root, remote)
+    assert result.outcomes[Kind.EXECUTABLES, key(1)] is PushOutcome.REPLACED and remote.get(*bare) is not None
+    assert result.outcomes[Kind.TRACES, key(1001)] is PushOutcome.PRESENT and result.count(PushOutcome.NEW) == 7
+    (stored,) = read_manifests(remote).usable
+    assert {(item.kind, item.key) for item in stored.manifest.items} == set(facts(root))
+    assert pushed(root, remote).count(PushOutcome.PRESENT) == 9 and len(read_manifests(remote).usable) == 1
+
+
 def test_damaged_entries_stay_behind(root: Root, tmp_path: Path) -> None:
     """A damaged entry is a finding, and everything else goes."""
     store = open_remote(f"file://{tmp_path}/store")

@@ -102,8 +102,12 @@ def test_a_store_that_cannot_list(tmp_path: Path) -> None:
     with web_server(tmp_path / "web") as server:
         remote = open_remote(server.url)
         remote.put(Kind.EXECUTABLES, SPACES[0], key(1), content(Kind.EXECUTABLES, key(1)))
-        found = survey_store(remote, PullRequest(keys=(key(1), key(2))), ("a_b_c", *SPACES))
+        found = survey_store(remote, PullRequest(keys=(key(1),)), ("a_b_c", *SPACES))
         assert found.places == {(Kind.EXECUTABLES, key(1)): SPACES[0]}
+        found = survey_store(remote, PullRequest(names=frozenset({key(1), key(2)})), ("a_b_c", *SPACES))
+        assert found.places == {(Kind.EXECUTABLES, key(1)): SPACES[0]}
+        with pytest.raises(UnknownKey, match=f"no entry {key(2)}"):
+            survey_store(remote, PullRequest(keys=(key(1), key(2))), ("a_b_c", *SPACES))
         with pytest.raises(InvalidValue, match="cannot list"):
             survey_store(remote, PullRequest())
 

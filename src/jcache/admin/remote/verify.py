@@ -111,6 +111,8 @@ def _check(remote: Remote, place: RemoteId, *, quick: bool) -> _Checked:
     read = remote.read(*place)
     if read is None:
         return _Checked(is_there=False)
+    if read.claimed is None and not remote.transport.keeps_metadata:
+        return _Checked(True, damage=Damage.CHANGED, evidence="The object beside it holds no digest.")  # noqa: FBT003
     if read.claimed is None:
         return _Checked(is_there=True, has_digest=False)
     actual = digest(read.data)

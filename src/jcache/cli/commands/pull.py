@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jcache.cli import output
@@ -36,7 +36,7 @@ from jcache.cli.options import DryRunOption, JsonOption, KindsOption, QuietOptio
 from jcache.cli.progress import Bar
 from jcache.cli.reports.import_report import ImportReport
 from jcache.cli.stores import remote_signers, store_of
-from jcache.errors import BadArchive
+from jcache.errors import BadArchive, InvalidValue
 from jcache.remote.client import Remote, open_existing
 from jcache.shipping.archive import ArchiveReader, open_archive
 from jcache.shipping.forecast.verdict import Hit
@@ -88,6 +88,7 @@ def pull(
     )
     with open_existing(url) as remote:
         if len(keys) == 1 and has_generation(remote, keys[0]):
+            _check_whole(keys[0], {"kind": kind, "filter": filter, "used-since": used_since, "run": run})
             report, code = _pull_generation(remote, keys[0], target_of(root, options), is_named=root is not None)
         else:
             request = pull_request(keys, kind, filter, used_since, run, root, options)
@@ -198,9 +199,17 @@ def _notes(remote: Remote, available: Available, hopeless: int, options: ImportO
     return notes
 
 
+def _check_whole(name: str, options: Mapping[str, object]) -> None:
+    """Raise InvalidValue if one of some options, by their names, selects entries of a generation."""
+    if wrong := [f"--{option}" for option, value in options.items() if value]:
+        raise InvalidValue(f"{name} is a generation, which is taken whole: leave out {wrong[0]}, or the name.")
+
+
 def _pull_generation(remote: Remote, name: str, target: ImportTarget, *, is_named: bool) -> tuple[ImportReport, int]:
     """Import the archive of a generation; return the report and the exit code."""
     reader = open_archive(open_generation(remote, name), name=f"{name} of {remote}")
     if not isinstance(reader, ArchiveReader):
         raise BadArchive(f"{name} of {remote} is no archive of jcache: choose a name that push --as has stored.")
-    return take_archive(reader, target, is_named=is_named)
+    report, code = take_archive(reader, target, is_named=is_named)
+    report.source = reader.name  # not the root that it was made from, which is another host's
+    return report, code

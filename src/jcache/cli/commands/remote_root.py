@@ -23,7 +23,8 @@ from jcache.errors import InvalidValue
 from jcache.findings import Damage
 from jcache.layout import Kind, Root, short_key
 from jcache.remote.client import Remote, open_existing
-from jcache.remote.names import GENERATIONS, MANIFESTS
+from jcache.remote.names import MANIFEST_SUFFIX, MANIFESTS
+from jcache.shipping.sync.generations import stored_generations
 from jcache.store.policy import Policy
 from jcache.store.removal import Removed
 from jcache.units import format_size, parse_age, rfc3339
@@ -37,9 +38,10 @@ def info(url: str, *, json: bool, quiet: bool) -> None:
     with open_existing(url) as remote:
         listing = RemoteListing.of(remote)
         listing.add_uses(remote)
-        names = [one.name.removeprefix(GENERATIONS) for batch in remote.transport.objects(GENERATIONS) for one in batch]
-        manifests = sum(len(batch) for batch in remote.transport.objects(MANIFESTS))
-        told = _count(remote, listing) | {"generations": sorted(names), "manifests": manifests}
+        names = sorted(one.name for one in stored_generations(remote))
+        objects = (one.name for batch in remote.transport.objects(MANIFESTS) for one in batch)
+        manifests = sum(name.endswith(MANIFEST_SUFFIX) for name in objects)
+        told = _count(remote, listing) | {"generations": names, "manifests": manifests}
     if json:
         output.as_json(told)
     elif quiet:
@@ -81,7 +83,7 @@ def _render_info(told: dict[str, Any]) -> None:
     ]  # fmt: skip
     output.rich(output.table(columns, rows), "")
     if told["generations"]:
-        output.prose(f"generations  {', '.join(name.removesuffix('.jcache') for name in told['generations'])}")
+        output.prose(f"generations  {', '.join(told['generations'])}")
     output.data(f"total   {format_size(told['total_bytes'])}")
 
 

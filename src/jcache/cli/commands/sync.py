@@ -19,7 +19,7 @@ from jcache.cli.commands.remote_common import (
 from jcache.cli.options import DryRunOption, JsonOption, KindsOption, QuietOption, RootOption, VerboseOption
 from jcache.cli.reports.push_report import as_json, exit_code, render
 from jcache.cli.stores import remote_signers, store_of
-from jcache.remote.client import open_remote
+from jcache.remote.client import open_existing, open_remote
 from jcache.store.roots import choose_path, is_vacant, open_root
 
 
@@ -50,9 +50,10 @@ def sync(
         allowed_signers=remote_signers(allowed_signers, required=require_signature),
     )
     pushed, first = None, 0
-    with open_remote(store_name) as remote:
+    path = choose_path(root, os.environ)
+    opened = open_existing if is_vacant(path) else open_remote
+    with opened(store_name) as remote:
         remote.check_can_list()
-        path = choose_path(root, os.environ)
         if not is_vacant(path):
             with store_of(open_root(path)) as store:
                 request = request_of((), kind, filters_of(filter, used_since), run)

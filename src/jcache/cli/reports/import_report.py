@@ -193,11 +193,13 @@ class ImportReport:
                 " only what such a cache needs, and the program that wrote them can make them again"
             )
         if self.refused:
-            again = (
-                f"`{command('verify --repair', shown(self.source))}` removes them, and the next push stores them again"
+            removes = command("verify --repair", shown(self.source))
+            yield (
+                f"Refused entries are damaged in the store, or have no digest: `{removes}` removes the damaged ones,"
+                " and the next push stores both again"
+                if self.is_pull
+                else "Refused entries do not match their digests: export or copy the archive again"
             )
-            way = again if self.is_pull else "export or copy the archive again"
-            yield f"Refused entries do not match their digests: {way}"
         if self.with_outcome(ImportOutcome.OMITTED) and not self.is_pull:
             yield "Omitted entries had changed, or were damaged, during the export: export again for the rest"
         if self.with_outcome(ImportOutcome.REPLACED) and not self.dry_run:

@@ -17,7 +17,7 @@ _TEXTS: Final = {
     PushOutcome.NEW: "new",
     PushOutcome.PRESENT: "there already",
     PushOutcome.DIFFERENT: "there already, from another build",
-    PushOutcome.REPLACED: "replaced, since the store's were damaged",
+    PushOutcome.REPLACED: "replaced, since the store's were damaged or had no digest",
     PushOutcome.OMITTED: "changed or removed meanwhile",
 }
 PARTLY: Final = 3

@@ -18,6 +18,7 @@ from jcache import clock
 from jcache.findings import Damage
 from jcache.layout import Kind, Root
 from jcache.remote.client import Remote
+from jcache.remote.names import entry_name
 from jcache.remote.transfer import in_parallel
 from jcache.shipping.archive import ArchiveMember
 from jcache.shipping.archive.manifest import Item
@@ -112,8 +113,7 @@ class Pull:
                 return self._written(item, data)
         found = self.remote.find(item.kind, space, item.key)
         if found is None:
-            is_there = self.remote.exists(item.kind, space, item.key)
-            return _Pulled(None, evidence="Its bytes in the store are damaged." if is_there else "")
+            return _Pulled(None, evidence=self._why_not(item, space))
         if item.digest and found.digest != item.digest:
             return _Pulled(None, evidence="Its bytes in the store are not those of the manifest.")
         if not item.digest:  # no push has checked them
@@ -122,6 +122,13 @@ class Pull:
                 return _Pulled(None, evidence=fault.evidence)
         seconds = found.seconds if item.seconds is None else item.seconds
         return self._written(item._replace(digest=found.digest, bytes=len(found.data), seconds=seconds), found.data)
+
+    def _why_not(self, item: Item, space: str) -> str:
+        """Return why an entry cannot be read; nothing if it is gone."""
+        if self.remote.exists(item.kind, space, item.key):
+            return "Its bytes in the store are damaged."
+        is_there = self.remote.transport.head(entry_name(item.kind, space, item.key)) is not None
+        return "It has no digest in the store." if is_there else ""
 
     def _written(self, item: Item, data: bytes) -> _Pulled:
         """Write the bytes of an entry to a file, unless they are another program's."""

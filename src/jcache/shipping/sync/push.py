@@ -1,9 +1,9 @@
 """Push: store in a store what it lacks of the selected entries, and manifests of what was stored.
 
 Every entry is checked as an export checks it, and each byte that goes out is compared with its digest. An entry is sent
-while the next ones are checked. What the store has is told by its listing alone: entries of the same key and size are
-there. Where the sizes differ, the store's entry is another build, which stays, or has not all its bytes, and is
-replaced.
+while the next ones are checked. What the store has is told by its listing and its manifests: an entry of the same size
+that a push has stored is there. Of others the digest is asked. One with another digest is another build, which stays;
+one without a digest, or without all its bytes, is replaced.
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ class PushPlan:
         wanted: the entries that are checked, and stored unless the store proves to have them.
         there: namespaces and sizes of the store's entries that have the names of selected ones.
         outcomes: the other entries, which the store has.
-        compared: keys of traces and graphs of which the root has comparisons that no manifest of the store has.
         bytes: size of the entries that are checked.
         legacy: number of entries that are left out because only jax <= 0.4.30 reads them.
     """
@@ -69,7 +68,6 @@ class PushPlan:
     wanted: list[Entry]
     there: dict[EntryId, tuple[str, int]]
     outcomes: dict[EntryId, PushOutcome]
-    compared: set[str]
     bytes: int
     legacy: int
 
@@ -117,22 +115,20 @@ def plan_push(store: Store, remote: Remote, request: ExportRequest, *, signs: bo
         )
     chosen = choose_entries(store, request)
     there = _sizes_there(remote, request, chosen.entries) if remote.can_list else {}
-    manifests = _signed_manifests(remote) if signs and remote.can_list else []
+    manifests = [] if not there else _signed_manifests(remote) if signs else read_manifests(remote).usable
     named = {(item.kind, item.key) for stored in manifests for item in stored.manifest.items}
     lines = set(lines_of(store.root, [entry for entry in chosen.entries if (entry.kind, entry.key) in there]))
-    if lines and not signs:
-        manifests = read_manifests(remote).usable
     compared = keys_of(lines.difference(*(stored.manifest.worlds for stored in manifests)))
     wanted, outcomes = list[Entry](), dict[EntryId, PushOutcome]()
     for entry in chosen.entries:
         name = entry.kind, entry.key
-        is_there = name in there and there[name][1] == entry.bytes and entry.key not in compared
-        if is_there and (not signs or name in named):
+        is_there = name in there and there[name][1] == entry.bytes
+        if is_there and name in named and entry.key not in compared:
             outcomes[name] = PushOutcome.PRESENT
         else:
             wanted.append(entry)
     size = sum(entry.bytes for entry in wanted)
-    return PushPlan(store, request, wanted, there, outcomes, compared, size, chosen.legacy)
+    return PushPlan(store, request, wanted, there, outcomes, size, chosen.legacy)
 
 
 def _sizes_there(remote: Remote, request: ExportRequest, entries: Iterable[Entry]) -> dict[EntryId, tuple[str, int]]:
@@ -222,9 +218,8 @@ def execute_push(
         try:
             for found, settled in in_parallel(send, sound, lambda found: found.item.bytes):
                 _settle(result, found, settled)
-                is_told = sign is not None or found.item.key in plan.compared
-                is_named = settled.outcome in STORED or (is_told and settled.is_same)
-                news += [found] if is_named and not dry_run else []
+                is_told = settled.outcome in STORED or sign is not None or remote.can_list
+                news += [found] if is_told and settled.is_same and not dry_run else []
                 done += found.item.bytes
                 progress(done, plan.bytes)
                 if len(news) >= _AT_ONCE:

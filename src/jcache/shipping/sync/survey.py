@@ -124,10 +124,14 @@ def _asked(remote: Remote, request: PullRequest, spaces: Collection[str]) -> Ite
              for space in (spaces if kind is Kind.EXECUTABLES else ("",))]  # fmt: skip
     seen = set[EntryId]()
     now_ns = clock.now_ns()
+    absent = dict.fromkeys(request.keys)
     for (kind, space, key), size in in_parallel(lambda name: remote.size(*name), names):
         if size is not None and (kind, key) not in seen:
             seen.add((kind, key))
+            absent.pop(key, None)
             yield RemoteEntry(kind, space, key, size, now_ns)
+    for key in absent:
+        raise UnknownKey(f"{remote} has no entry {key} that this machine could use.")
 
 
 class _Merge:
