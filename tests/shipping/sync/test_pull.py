@@ -5,9 +5,12 @@ from random import Random
 
 import pytest
 
+from jcache.formats.envelope import Codec
+from jcache.formats.executable import pack_executable, unpack_executable
 from jcache.layout import Kind, Root
 from jcache.remote.client import Remote, open_remote
 from jcache.remote.names import MANIFESTS, digest_name, entry_name
+from jcache.shipping.archive.manifest import Item
 from jcache.shipping.importer.outcome import ImportOutcome
 from jcache.shipping.sync.pull import spaces_here
 from jcache.shipping.sync.survey import PullRequest
@@ -17,7 +20,7 @@ from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.entries import key
 from tests.helpers.imports import content, facts, populated
-from tests.helpers.remote_copies import SPACES, pulled, pushed
+from tests.helpers.remote_copies import SPACES, available_in, pulled, pushed
 
 FORGET = [True, False]
 
@@ -86,6 +89,32 @@ def test_an_object_without_a_digest(remote: Remote, tmp_path: Path) -> None:
     remote.transport.put(entry_name(*name), content(Kind.EXECUTABLES, key(1)), {}, replace=False)
     (refused,) = pulled(remote, create_root(tmp_path / "target")).refused
     assert "no digest" in refused.evidence
+
+
+def test_what_a_program_stored_after_a_prune(root: Root, tmp_path: Path) -> None:
+    """Other bytes of the same size than an old manifest lists are taken, after the checks, unless signatures count."""
+    store = open_remote(f"file://{tmp_path}/store")
+    pushed(root, store)
+    sound, wrong = (Kind.EXECUTABLES, SPACES[0], key(1)), (Kind.TRACES, "", key(1001))
+    unpacked = unpack_executable(content(*sound[::2]))
+    later = pack_executable(unpacked.payload, unpacked.seconds + 1, Codec.ZSTD)
+    assert len(later) == len(content(*sound[::2]))
+    for name, data in ((sound, later), (wrong, bytes(len(content(*wrong[::2]))))):
+        store.delete([name])
+        store.put(*name, data)
+    available = available_in(store, target := create_root(tmp_path / "target"))
+    imported = pulled(store, target)
+    assert facts(target)[sound[::2]].data == later and len(facts(target)) == 8
+    assert [refused.entry.key for refused in imported.refused if isinstance(refused.entry, Item)] == [key(1001)]
+    assert not available.claimed
+
+
+def test_what_replaces_a_local_entry_is_checked(root: Root, tmp_path: Path) -> None:
+    """An object of no manifest is checked as well where the root has an entry of its size."""
+    store = open_remote(f"file://{tmp_path}/store")
+    store.put(Kind.TRACES, "", key(1001), bytes(len(content(Kind.TRACES, key(1001)))))
+    assert len(pulled(store, root, replace=True).refused) == 1
+    assert facts(root)[Kind.TRACES, key(1001)].data == content(Kind.TRACES, key(1001))
 
 
 def test_entries_that_vanish(root: Root, tmp_path: Path) -> None:

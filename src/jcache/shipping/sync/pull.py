@@ -1,7 +1,8 @@
 """Pull: the entries of a store, read and written to files in parallel, for the importer, which publishes them.
 
-Each entry has the digest of its manifest, whose push has checked it, as an archive's entries have. One in no manifest
-has the digest that its object claims, and passes the checks of `jcache verify`, as an entry of a plain tar does. The
+Each entry has the digest of its manifest, whose push has checked it, as an archive's entries have. One in no manifest,
+or with other bytes, has the digest that its object claims, and passes the checks of `jcache verify`, as an entry of a
+plain tar does; where signatures count, only what a signed manifest describes is taken. The
 thread that has read an entry compares it with its digest and writes it to a file without a visible name. What is gone
 or damaged in the store is left out, and told.
 """
@@ -114,9 +115,12 @@ class Pull:
         found = self.remote.find(item.kind, space, item.key)
         if found is None:
             return _Pulled(None, evidence=self._why_not(item, space))
-        if item.digest and found.digest != item.digest:
-            return _Pulled(None, evidence="Its bytes in the store are not those of the manifest.")
-        if not item.digest:  # no push has checked them
+        is_pushed = bool(item.digest) and name not in self.available.claimed
+        if is_pushed and found.digest != item.digest:  # a program has stored it since a prune removed the pushed one
+            if self.available.signer is not None:
+                return _Pulled(None, evidence="Its bytes in the store are not those of the signed manifest.")
+            is_pushed, item = False, item._replace(seconds=None)
+        if not is_pushed:
             fault = fault_of(found.data, item.kind, item.key)
             if fault is not None and fault.damage is not Damage.OPAQUE:
                 return _Pulled(None, evidence=fault.evidence)

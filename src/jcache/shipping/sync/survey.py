@@ -59,6 +59,7 @@ class Available:
         unsigned: number of entries that are left out since no signed manifest names them.
         signer: the principals who have signed; None where that was not asked for.
         damaged: names of objects that are no manifests.
+        claimed: the entries whose digest in the manifest is the one that their objects claim, and no push has checked.
     """
 
     manifest: Manifest
@@ -66,6 +67,7 @@ class Available:
     unsigned: int = 0
     signer: str | None = None
     damaged: tuple[str, ...] = ()
+    claimed: frozenset[EntryId] = frozenset()
 
 
 def survey_store(remote: Remote, request: PullRequest, spaces: Collection[str] = ()) -> Available:
@@ -230,6 +232,7 @@ def with_digests(available: Available, remote: Remote, root: Root) -> Available:
         item.kind, available.places[item.kind, item.key], item.key
     )
     found: Mapping[EntryId, str | None] = {(one.kind, one.key): digest for one, digest in in_parallel(ask, unknown)}
+    available.claimed = frozenset(found)
     items = (item._replace(digest=found.get((item.kind, item.key)) or item.digest) for item in available.manifest.items)
     available.manifest = dataclasses.replace(available.manifest, items=tuple(items))
     return available
