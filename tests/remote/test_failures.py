@@ -26,3 +26,10 @@ def test_reasons(text: str, kind: type[JcacheError], reason: str) -> None:
     error = failure(HERE, "read from", OSError(text))
     assert type(error) is kind and str(error).startswith(f"Cannot read from s3://bucket/x: {reason}; ")
     assert "AKIA" not in str(error) and str(error).endswith(".")
+
+
+def test_directories_have_no_credentials() -> None:
+    """Whoever may not write to a directory is told to look at its permissions, and what is in its place."""
+    here = parse_address("file:///x/y")
+    assert str(failure(here, "write to", OSError("Read-only file system"))).endswith("permissions of the directory.")
+    assert "no directory can be there" in str(failure(here, "write to", OSError("Not a directory (os error 20)")))

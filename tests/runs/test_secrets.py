@@ -16,6 +16,8 @@ def test_examples() -> None:
     assert without_secrets(command) == (
         "env", "API_KEY=…", "train", "--api-key=…", "--steps", "3", "--token", "…", "--verbose", "--key",
     )  # fmt: skip
+    urls = ["--data=https://me:pw@host/x?sig=pw", '{"remote": "http://me:pw@host/x"}', "s3://bucket/x", "a@b?"]
+    assert without_secrets(urls) == ("--data=https://…@host/x?…", '{"remote": "http://…@host/x"}', *urls[2:])
     assert without_secrets(["train", "--token", "--steps", "3"]) == ("train", "--token", "--steps", "3")
 
 

@@ -69,8 +69,6 @@ class Remote:
         """Close the connections."""
         self.transport.close()
 
-    # -- one entry
-
     def get(self, kind: Kind, namespace: str, key: str) -> bytes | None:
         """Return the verified bytes of an entry; None if there is none, or it is damaged.
 
@@ -118,14 +116,17 @@ class Remote:
 
     def digest(self, kind: Kind, namespace: str, key: str) -> str | None:
         """Return the digest that an entry claims to have; None if there is no entry, or none with a digest."""
-        name = names.entry_name(kind, namespace, key)
-        head = self._head(name)
-        return None if head is None else claims_of(head.metadata)[0]
+        return self.claims(kind, namespace, key)[0]
+
+    def claims(self, kind: Kind, namespace: str, key: str) -> tuple[str | None, int]:
+        """Return the digest that an entry claims to have, as `digest` does, and its size, 0 if that is not told."""
+        head = self._head(names.entry_name(kind, namespace, key))
+        return (None, 0) if head is None else (claims_of(head.metadata)[0], head.bytes or 0)
 
     def size(self, kind: Kind, namespace: str, key: str) -> int | None:
         """Return the bytes of an entry that has a digest, 0 where the store does not say; None if there is none."""
-        head = self._head(names.entry_name(kind, namespace, key))
-        return None if head is None or claims_of(head.metadata)[0] is None else head.bytes or 0
+        digest, size = self.claims(kind, namespace, key)
+        return None if digest is None else size
 
     def _head(self, name: str) -> ObjectHead | None:
         """Return what is known of an object, with the metadata beside it."""

@@ -23,6 +23,7 @@ _TEXTS: Final = (  # of obstore's errors, which name neither status nor cause ot
      RemoteDenied, "no credentials were found in the environment"),
     (("No space left", "StorageFull"), RemoteUnavailable, "it is full"),
     (("Read-only file system",), RemoteDenied, "it is read-only"),
+    (("Not a directory", "File exists", "No such file or directory"), RemoteUnavailable, "no directory can be there"),
 )  # fmt: skip
 _ADVICE: Final[dict[type[JcacheError], str]] = {
     NoCacheHere: "make it, or name another URL",
@@ -50,4 +51,6 @@ def failure(address: Address, doing: str, error: BaseException) -> JcacheError:
 
 def failed(address: Address, doing: str, reason: str, kind: type[JcacheError] = RemoteUnavailable) -> JcacheError:
     """Return an error that says what could not be done with a store, why, and what to do."""
-    return kind(f"Cannot {doing} {address}: {reason}; {_ADVICE[kind]}.")
+    is_denied_directory = kind is RemoteDenied and address.scheme == "file"
+    advice = "check the permissions of the directory" if is_denied_directory else _ADVICE[kind]
+    return kind(f"Cannot {doing} {address}: {reason}; {advice}.")

@@ -93,4 +93,5 @@ def test_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_young_ones(listing: RemoteListing) -> None:
     """Rows of entries since a time are found."""
-    assert listing.written_since(0) == {0, 1, 2} and listing.written_since(2**62) == set()
+    assert listing.written_between(0, 2**62) == {0, 1, 2}
+    assert listing.written_between(2**62, 2**63) == set() == listing.written_between(0, 0)

@@ -139,6 +139,17 @@ def test_the_grace_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(plan_prune(remote, Policy(max_entries=0), tuple(Kind)).plan.victims) == 6
 
 
+def test_times_in_the_future(tmp_path: Path) -> None:
+    """A store's clock that is a little ahead keeps young entries; a time that is far ahead keeps nothing for ever."""
+    remote = open_remote(f"file://{tmp_path}/store")
+    for number, ahead_ns in enumerate((DAY // 48, DAY * 400)):
+        remote.put(Kind.TRACES, "", key(number), b"x")
+        written_ns = clock.now_ns() + ahead_ns
+        os.utime(tmp_path / "store" / "v1" / "traces" / f"{key(number)}-cache", ns=(written_ns, written_ns))
+    planned = plan_prune(remote, Policy(max_entries=0), tuple(Kind))
+    assert [verdict.entry.key for verdict in planned.plan.victims] == [key(1)]
+
+
 def test_filters(tmp_path: Path) -> None:
     """A policy can be about some entries alone."""
     remote = filled(tmp_path)

@@ -85,6 +85,17 @@ def test_objects_without_digests(root: Root, remote: Remote) -> None:
     assert pushed(root, remote).count(PushOutcome.PRESENT) == 9 and len(read_manifests(remote).usable) == 1
 
 
+def test_a_lost_race_over_plain_http(root: Root, tmp_path: Path) -> None:
+    """The next push replaces the bytes of another build that two pushers at once have left beside a digest."""
+    name = place(Kind.EXECUTABLES, key(1))
+    with web_server(tmp_path / "store") as server:
+        pushed(root, store := open_remote(server.url))
+        store.transport.put(entry_name(*name), content(Kind.EXECUTABLES, key(1), 7), {}, replace=True)
+        result = pushed(root, store)
+        assert result.count(PushOutcome.REPLACED) == 1 and result.count(PushOutcome.PRESENT) == 8
+        assert store.get(*name) == content(Kind.EXECUTABLES, key(1))
+
+
 def test_damaged_entries_stay_behind(root: Root, tmp_path: Path) -> None:
     """A damaged entry is a finding, and everything else goes."""
     store = open_remote(f"file://{tmp_path}/store")

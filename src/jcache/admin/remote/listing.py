@@ -134,9 +134,9 @@ class RemoteListing(EntrySequence):
                     self._recency[row] = min(used_ns, max(clock.now_ns(), self._recency[row]))
         return len(batches)
 
-    def written_since(self, time_ns: int) -> set[int]:
-        """Return the rows of the entries that were stored at a time or later."""
-        return {row for row, created in enumerate(self._created) if created >= time_ns}
+    def written_between(self, first_ns: int, last_ns: int) -> set[int]:
+        """Return the rows of the entries that were stored at these times or between them."""
+        return {row for row, created in enumerate(self._created) if first_ns <= created <= last_ns}
 
     def matching(self, filters: Sequence[Filter]) -> Iterator[int]:
         """Yield the rows of the entries that satisfy all of some filters."""

@@ -1,7 +1,8 @@
 """Prune a store: the plan of a root's prune over its listing and its batches of uses, carried out under a lease.
 
-An entry that was stored less than the grace age ago stays: whoever has stored it may be about to use it. Removing an
-entry that somebody reads is a miss for them, and nothing worse.
+An entry that was stored less than the grace age ago stays: whoever has stored it may be about to use it. So it does if
+the store's clock is ahead by less than that; a time that is later is wrong, and keeps nothing. Removing an entry that
+somebody reads is a miss for them, and nothing worse.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def plan_prune(
     listing = RemoteListing.of(remote, kinds)
     number = listing.add_uses(remote)
     now_ns = clock.now_ns()
-    listing.pinned = listing.written_since(now_ns - grace_ns)
+    listing.pinned = listing.written_between(now_ns - grace_ns, now_ns + grace_ns)
     only = {exact_name(listing[row]) for row in listing.matching(filters)} if filters else None
     made = plan(listing, policy, now_ns=now_ns, kinds=kinds, only=only)
     for at, row in enumerate(made.kept.rows):

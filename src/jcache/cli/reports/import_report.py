@@ -13,6 +13,7 @@ from jcache.cli import output
 from jcache.configuration.files import for_program
 from jcache.findings import Damage
 from jcache.layout import Kind, Root, short_key
+from jcache.remote.address import parse_address
 from jcache.shipping.archive.manifest import Item
 from jcache.shipping.forecast.report import Forecast
 from jcache.shipping.forecast.verdict import Hit
@@ -193,17 +194,18 @@ class ImportReport:
                 " only what such a cache needs, and the program that wrote them can make them again"
             )
         if self.refused:
-            removes = command("verify --repair", shown(self.source))
-            yield (
-                f"Refused entries are damaged in the store, or have no digest: `{removes}` removes the damaged ones,"
-                " and the next push stores both again"
-                if self.is_pull
-                else "Refused entries do not match their digests: export or copy the archive again"
-            )
+            yield self._why_refused()
         if self.with_outcome(ImportOutcome.OMITTED) and not self.is_pull:
             yield "Omitted entries had changed, or were damaged, during the export: export again for the rest"
         if self.with_outcome(ImportOutcome.REPLACED) and not self.dry_run:
             yield f"Replaced entries are in quarantine: `{command('quarantine list', root)}`"
+
+    def _why_refused(self) -> str:
+        if not self.is_pull:
+            return "Refused entries do not match their digests: export or copy the archive again"
+        removes = f"`{command('verify --repair', shown(self.source))}` removes the damaged ones"
+        way = "remove them there" if parse_address(self.source).is_web else removes
+        return f"Refused entries are damaged in the store, or have no digest: {way}, and the next push stores all again"
 
     def _summary(self) -> str:
         written = len(self.with_outcome(*WRITTEN))

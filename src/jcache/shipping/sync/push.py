@@ -159,13 +159,12 @@ def _decide(plan: PushPlan, remote: Remote, found: SurveyedEntry, space: str) ->
     item, there = found.item, plan.there.get((found.item.kind, found.item.key))
     if remote.can_list and there is None:
         return _Settled(PushOutcome.NEW, is_same=True)
-    digest = remote.digest(item.kind, space, item.key)
-    if digest is None:  # an object without a digest counts as none
+    digest, size = remote.claims(item.kind, space, item.key)
+    if digest is None:  # also an object without a digest counts as none
         return _Settled(PushOutcome.NEW if there is None else PushOutcome.REPLACED, is_same=True)
     if digest != item.digest:
         return _Settled(PushOutcome.DIFFERENT, is_same=False)
-    is_whole = there is None or there[1] == item.bytes
-    return _Settled(PushOutcome.PRESENT if is_whole else PushOutcome.REPLACED, is_same=True)
+    return _Settled(PushOutcome.PRESENT if size in (0, item.bytes) else PushOutcome.REPLACED, is_same=True)
 
 
 def _send(plan: PushPlan, remote: Remote, found: SurveyedEntry, *, dry_run: bool) -> _Settled:
