@@ -2,7 +2,7 @@
 
 import pytest
 
-from jcache.errors import JcacheError, NoCacheHere, RemoteDenied, RemoteUnavailable
+from jcache.errors import JcacheError, NoCacheHere, OutOfReach, RemoteDenied, RemoteUnavailable
 from jcache.remote.address import parse_address
 from jcache.remote.failures import failure
 
@@ -18,6 +18,7 @@ HERE = parse_address("s3://bucket/x")
         ("<AWSAccessKeyId>AKIA</AWSAccessKeyId> SignatureDoesNotMatch", RemoteDenied, "it knows no such credentials"),
         ("status: 403,", RemoteDenied, "it does not allow that"),
         ("inner: Status {\n status: 503,\n", RemoteUnavailable, "it answers 503"),
+        ("File name too long (os error 36)", OutOfReach, "the name of an entry is too long for its files"),
         ("AKIA something new", RemoteUnavailable, "the request failed"),
     ],
 )

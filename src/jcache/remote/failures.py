@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jcache.errors import InvalidValue, JcacheError, NoCacheHere, RemoteDenied, RemoteUnavailable
+from jcache.errors import InvalidValue, JcacheError, NoCacheHere, OutOfReach, RemoteDenied, RemoteUnavailable
 from jcache.remote.address import Address
 
 _TEXTS: Final = (  # of obstore's errors, which name neither status nor cause otherwise
@@ -23,6 +23,7 @@ _TEXTS: Final = (  # of obstore's errors, which name neither status nor cause ot
      RemoteDenied, "no credentials were found in the environment"),
     (("No space left", "StorageFull"), RemoteUnavailable, "it is full"),
     (("Read-only file system",), RemoteDenied, "it is read-only"),
+    (("File name too long",), OutOfReach, "the name of an entry is too long for its files"),
     (("Not a directory", "File exists", "No such file or directory"), RemoteUnavailable, "no directory can be there"),
 )  # fmt: skip
 _ADVICE: Final[dict[type[JcacheError], str]] = {
@@ -30,6 +31,7 @@ _ADVICE: Final[dict[type[JcacheError], str]] = {
     RemoteDenied: "check the credentials in the environment, and what they allow",
     RemoteUnavailable: "check the address, or try again later",
     InvalidValue: "name the store behind it",
+    OutOfReach: "leave such entries out, as by --filter 'name!=NAME', or name another URL",
 }
 
 
