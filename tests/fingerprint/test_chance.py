@@ -2,6 +2,7 @@
 
 import os
 import platform
+import random
 from pathlib import Path
 
 import numpy as np
@@ -132,3 +133,20 @@ def test_a_generator_that_is_given_is_known_by_its_state() -> None:
     assert made.chance == ()
     assert made.hash == fingerprint(build, (np.random.default_rng(1),)).hash
     assert made.hash != fingerprint(build, (np.random.default_rng(2),)).hash
+
+
+def draws() -> float:
+    """Draw from both generators that a process shares."""
+    return random.random() + float(np.random.rand()) + random.gauss()
+
+
+def test_the_states_of_shared_generators_are_told_beside_the_key() -> None:
+    """The seeds decide the result, so that a call with other ones is a call in another world, of the same key."""
+    found = []
+    for seeds in ((1, 1), (1, 1), (2, 1), (1, 2)):
+        random.seed(seeds[0])
+        np.random.seed(seeds[1])
+        found.append(fingerprint(draws))
+    assert len({each.key for each in found}) == 1
+    assert found[0].loose == found[1].loose and len(found[0].loose) == 2
+    assert found[0].loose != found[2].loose != found[3].loose != found[0].loose

@@ -55,8 +55,8 @@ class Color(enum.Enum):
 WRITTEN: list[tuple[type, set[str]]] = [
     (Documented, {"f"}),
     (Shape, {"area"}),
-    (Mesh, {"(field 0)", "(field 1)", "(dataclass)", "__repr__"}),
-    (Pair, {"f"}),
+    (Mesh, {"(field 0)", "(field 1)", "(dataclass)", "(defaults of __init__)", "__repr__"}),
+    (Pair, {"(defaults of __new__)", "f"}),
     (collections.namedtuple("Point", "x y"), set()),
     (Color, {"(member 0)", "(member 1)", "(member 2)", "_missing_"}),
 ]

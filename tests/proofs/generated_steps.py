@@ -1,5 +1,6 @@
 """Steps of random programs: each changes `x` by something that can be otherwise in the next process."""
 
+import itertools
 import random
 import re
 from collections.abc import Callable, Mapping
@@ -64,6 +65,23 @@ def plain(chance: random.Random, name: str) -> Step:
         "time.time()" in setup
     )  # a reading of a clock that nothing uses is found to be one at the second start
     return Step(filled(chance, statements, name), filled(chance, setup, name), may_be_refused=is_compared)
+
+
+def from_file(chance: random.Random, name: str) -> Step:
+    """A plain step whose numbers are read from a file before the call, so that no source shows their change."""
+    setup, statements = chance.choice([each for each in plain_steps() if _has_numbers("\n".join(each))])
+    numbers = itertools.count()
+    parts = [re.sub(r"\bP\b", lambda _: f"D_{name}[{next(numbers)}]", part) for part in (setup, statements)]
+    data = ", ".join(changing(chance) for _ in range(next(numbers)))
+    read = f"with open(os.path.join(HERE, '{name}_data.json')) as file: D_{name} = json.load(file)\n"
+    made = filled(chance, parts[1], name), read + filled(chance, parts[0], name)
+    return Step(*made, {f"{name}_data.json": f"[{data}]"}, may_be_refused="time.time()" in setup)
+
+
+def _has_numbers(text: str) -> bool:
+    """Return whether a plain step has numbers outside of quotes, which no library keeps."""
+    quoted = re.findall(r"'[^'\n]*'", text)
+    return "rtlib" not in text and re.search(r"\bP\b", text) is not None and not re.search(r"\bP\b", " ".join(quoted))
 
 
 def module(chance: random.Random, name: str) -> Step:
@@ -166,5 +184,6 @@ def context(chance: random.Random, name: str) -> Step:
 
 
 STEPS: Final[tuple[Maker, ...]] = (
-    *[plain] * 10, module, module, registering, library, file, file, cached_file, variable, variable, argument, context,
+    *[plain] * 10, from_file, from_file, module, module, registering, library, file, file, cached_file, variable,
+    variable, argument, context,
 )  # fmt: skip

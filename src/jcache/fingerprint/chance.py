@@ -53,6 +53,7 @@ class Unrepeatable(NamedTuple):
     words: str  # a sentence that names a source of nondeterminism; empty for a mere input
     label: str = ""  # the label of the part that an input becomes; empty for a mere source of nondeterminism
     value: Callable[[], object] = bool  # returns the present value of that part
+    generator: Any = None  # the process's random generator, if it draws from one that can be seeded
 
 
 def unrepeatable(value: Any, given: Iterable[object] = ()) -> Unrepeatable | None:
@@ -70,7 +71,8 @@ def unrepeatable(value: Any, given: Iterable[object] = ()) -> Unrepeatable | Non
     if not isinstance(value, _CALLED) and type(value).__name__ not in _COMPILED:
         return None
     if is_shared_random(value):
-        return Unrepeatable(f"`{_home(value.__self__)}.{value.__name__}` draws {_RANDOM}")
+        words = f"`{_home(value.__self__)}.{value.__name__}` draws {_RANDOM}"
+        return Unrepeatable(words, generator=value.__self__)
     name = name_of(value)
     gives = _GIVES.get(name)
     if gives is None:
@@ -86,6 +88,14 @@ def unrepeatable(value: Any, given: Iterable[object] = ()) -> Unrepeatable | Non
     if gives == _HOST:
         return Unrepeatable("", f"host {name}", lambda: _fact(value))
     return Unrepeatable(f"`{name}` gives {gives}")
+
+
+def state_of(generator: Any) -> object:
+    """Return the state of a random generator; None if it has none, as the system's."""
+    try:
+        return generator.getstate() if hasattr(generator, "getstate") else generator.get_state()
+    except NotImplementedError:
+        return None
 
 
 def day(name: str) -> Unrepeatable:

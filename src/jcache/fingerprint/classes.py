@@ -2,6 +2,7 @@
 
 # ruff: noqa: ANN401 - classes hold anything
 
+import abc
 import enum
 import types
 from collections.abc import Iterator, Mapping
@@ -37,6 +38,11 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
             continue
         if not _is_generated(name, value, own):
             yield name, value
+        elif (function := _function(value)) is not None and (function.__defaults__ or function.__kwdefaults__):
+            yield f"(defaults of {name})", (function.__defaults__, function.__kwdefaults__)
+    if "_abc_impl" in own:
+        registered = {each() for each in abc._get_dump(cls)[0]} - {None}  # type: ignore[attr-defined]
+        yield from [("(registered)", registered)] if registered else []
 
 
 def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

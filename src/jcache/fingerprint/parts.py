@@ -18,6 +18,7 @@ from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import Encoder
 
+STATE_OF: Final = "state of the shared "
 _NUMBERS: Final = frozenset({int, float})
 _RECEIVER: Final = "argument self"
 _VERSION: Final = b"fingerprint 4 %d.%d" % sys.version_info[:2]
@@ -61,6 +62,7 @@ class Parts(Encoder):
         self._at = ""
         self._waiting: deque[tuple[Callable[[Any, str], None], Any, str]] = deque()
         self.chance: set[str] = set()
+        self._generators: list[Any] = []  # random ones that the process shares
         self.calendars: set[str] = set()  # names of classes with methods for the present date
         self.uses_library = False
         self.is_harmless = False  # whether nondeterminism in the visited code decides no result
@@ -177,6 +179,9 @@ class Parts(Encoder):
     def add_unrepeatable(self, found: chance.Unrepeatable) -> None:
         if found.words:
             self.chance.add(found.words)
+        if found.generator is not None and all(found.generator is not each for each in self._generators):
+            self._generators.append(found.generator)
+            self.set_aside(STATE_OF + type(found.generator).__qualname__, chance.state_of(found.generator))
         if found.label and found.label not in self.parts:
             shown = str(found.value())
             self._add(found.label, text(shown), shown)

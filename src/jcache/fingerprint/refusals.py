@@ -9,7 +9,7 @@ _BESIDE: Final = frozenset(
     {"_thread", "threading", "logging", "asyncio", "_asyncio", "concurrent", "contextvars", "_contextvars", "socket",
      "_socket", "ssl", "subprocess", "multiprocessing", "queue", "_queue", "tqdm", "rich", "loguru", "structlog"}
 )  # fmt: skip
-_BESIDE_TYPES: Final = (types.FrameType, types.TracebackType, memoryview)
+_BESIDE_TYPES: Final = (types.FrameType, types.TracebackType)
 
 
 class Refused(Exception):

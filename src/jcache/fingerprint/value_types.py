@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import array
 import collections
+import contextvars
 import datetime
 import decimal
 import functools
@@ -13,6 +14,7 @@ import operator
 import pathlib
 import random
 import re
+import struct
 import types
 import typing
 import uuid
@@ -119,6 +121,14 @@ def _reduced(encoder: Encoder, value: Any) -> bytes:
     return several(b"reduced", [encoder.class_(type(value)), *encoder.items(value.__reduce__()[1:])])
 
 
+def _view(encoder: Encoder, value: Any) -> bytes:
+    try:
+        return several(b"view", [text(value.format), encoder.encode(value.shape), tagged(b"bytes", value.tobytes())])
+    except ValueError:  # it was released
+        return several(b"view", [])
+
+
+_NO_VALUE: Final = ("no value",)
 _TIME: Final = ("hour", "minute", "second", "microsecond", "fold", "tzinfo")
 _DATE: Final = ("year", "month", "day")
 _of_datetime: Final = _parts(b"datetime", *_DATE, *_TIME)
@@ -172,6 +182,12 @@ _EXACT: Final[Mapping[type, Handler]] = {
     slice: _parts(b"slice", "start", "stop", "step"),
     datetime.timezone: _texts(b"timezone", lambda value: (value.utcoffset(None), value.tzname(None))),
     re.Pattern: _parts(b"pattern", "pattern", "flags"),
+    struct.Struct: _parts(b"struct", "format"),
+    memoryview: _view,
+    contextvars.ContextVar: _texts(b"variable", lambda value: (value.name, value.get(_NO_VALUE))),
+    contextvars.Context: _texts(
+        b"context", lambda value: [(each.name, value[each]) for each in sorted(value, key=lambda each: each.name)]
+    ),
     types.SimpleNamespace: lambda encoder, value: several(b"namespace", [encoder.state(value)]),
     types.MappingProxyType: lambda encoder, value: encoder.mapping(b"proxy", value.items()),
     array.array: lambda _, value: several(b"array", [text(value.typecode), tagged(b"bytes", value.tobytes())]),

@@ -130,3 +130,15 @@ def test_a_world_whose_components_are_gone_is_compared_again(known: Comparisons,
     for path in native.worlds.glob("world-*"):
         path.unlink()
     assert judged(known).may_serve and not judged(known, arguments="1").may_serve
+
+
+def test_a_generator_without_a_seed_stores_only_a_few_results(known: Comparisons) -> None:
+    """If its state is another one at each start and so is the result, nothing more is stored; a known state serves."""
+    label = "loose state of the shared Random"
+    for number in range(4):
+        assert judged_in(known, {label: f"{number}"}).refused is None
+        header = read_header(content(Kind.GRAPHS, key(number, "mesh")))
+        known.add(KEY, header, World({**BASE, label: f"{number}"}))
+    assert "seed it" in (judged_in(known, {label: "77"}).refused or "")
+    assert judged_in(known, {label: "2"}).may_serve
+    assert judged_in(known, {label: "77", "source a.py": "2"}).refused is None

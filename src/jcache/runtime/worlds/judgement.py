@@ -8,9 +8,10 @@ from enum import StrEnum
 from itertools import combinations
 from typing import Final, NamedTuple
 
+from jcache.fingerprint.parts import STATE_OF
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.runtime.worlds.comparisons import Compared, Comparisons
-from jcache.runtime.worlds.world import World
+from jcache.runtime.worlds.world import LOOSE, World
 from jcache.store.lineage import version_of
 
 _ONE_IN: Final = 50
@@ -18,6 +19,9 @@ _PROVISIONAL: Final = 2  # starts that compare a result which may be by chance
 _chance: Final = random.Random()  # noqa: S311  of our own: the program's is as the program left it
 _LEARNT_AFTER: Final = {"arguments": 3, "directory": 3, "environment": 3, "resolution": 3, "loose": 1}
 _SHOWN: Final = 3
+_STATE: Final = LOOSE + STATE_OF
+_MOST_DRAWN: Final = 4
+_DRAWN: Final = "the random generator that it draws from had another state at each start: seed it, or pass one in"
 _MOST: Final = 16  # comparisons of a key that are looked at
 
 
@@ -98,8 +102,16 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check) -> Jud
             return Judgement(each, check is not Check.ALWAYS and _chance.randrange(_ONE_IN) > 0)
     if not rows:
         return Judgement(served[-1])
+    if len(_drawn(rows, world.components, learnt)) >= _MOST_DRAWN:
+        return Judgement(refused=_DRAWN)
     nearest, its = min(reversed(rows), key=lambda row: len(differing(row[1], world.components)))
     return Judgement(nearest, new=in_words(differing(its, world.components) - learnt, its, world.components))
+
+
+def _drawn(rows: Sequence[tuple[Compared, Mapping[str, str]]], now: Mapping[str, str], learnt: set[str]) -> set[str]:
+    """Return the results in worlds that differ from the present one by no more than the state of a random generator."""
+    between = [(each.text, differing(row, now) - learnt) for each, row in rows]
+    return {text for text, labels in between if all(label.startswith(_STATE) for label in labels)}
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
