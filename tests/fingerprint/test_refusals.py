@@ -79,7 +79,6 @@ OPAQUE: dict[str, Callable[[], Any]] = {
     "a thread": threading.Thread,
     "a logger": lambda: logging.getLogger("a"),
     "a context variable": lambda: contextvars.ContextVar("a"),
-    "a match": lambda: re.match("a", "a"),
     "a socket": lambda: socket.socket.__new__(socket.socket),
     "a hidden function": lambda: np.frompyfunc(build, 1, 1),
     "a file for writing": lambda: open(os.devnull, "w"),  # noqa: SIM115

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from jcache.fingerprint.chance import is_shared_generator
 from jcache.fingerprint.encoding import constant, several, tagged, text
+from jcache.fingerprint.opaque import functions_in
 from jcache.fingerprint.refusals import Refused
 
 _LIBRARIES: Final = frozenset({"numpy", "jax", "jaxlib", "ml_dtypes"})
@@ -105,7 +107,7 @@ def _ufunc(encoder: Any, value: Any) -> bytes:
         module = sys.modules.get(home)
         if module is not None and vars(module).get(name) is value:
             return several(b"ufunc", [text(f"{home}.{name}")])
-    return several(b"opaque", [text(name)])
+    return several(b"opaque", [text(name), *functions_in(encoder, value)])
 
 
 def _generator(encoder: Any, value: Any) -> bytes:
@@ -113,6 +115,9 @@ def _generator(encoder: Any, value: Any) -> bytes:
 
 
 def _random_state(encoder: Any, value: Any) -> bytes:
+    if is_shared_generator(value):
+        encoder.set_aside(f"state of the shared {type(value).__qualname__}", value.get_state())
+        return several(b"randomstate", [])
     return several(b"randomstate", [encoder.encode(value.get_state(legacy=False))])
 
 

@@ -115,10 +115,15 @@ def is_shared_random(value: Any) -> bool:
     owner = getattr(value, "__self__", None)
     if owner is None or isinstance(owner, types.ModuleType):
         return False
+    system = getattr(sys.modules.get("random"), "SystemRandom", None)
+    return is_shared_generator(owner) or (system is not None and type(owner) is system)
+
+
+def is_shared_generator(value: Any) -> bool:
+    """Return whether a value is the generator of the functions of ``random`` or ``numpy.random``."""
     hidden = getattr(sys.modules.get("random"), "_inst", None)
     legacy = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
-    system = getattr(sys.modules.get("random"), "SystemRandom", None)
-    return owner is hidden or (legacy is not None and owner is legacy) or (system is not None and type(owner) is system)
+    return value is not None and (value is hidden or value is legacy)
 
 
 def is_generator(value: Any) -> bool:

@@ -158,6 +158,7 @@ _FIXED: Final = TypeKey(_reduced, is_fixed=True)
 _READY: Final = {
     name: (module, key)
     for module, names, key in (
+        ("_hashlib", "HASH", TypeKey(lambda value: (value.name, value.digest()))),
         ("flax.core", "FrozenDict", _covering(dict, "_dict _hash")),
         ("immutabledict", "immutabledict", _covering(dict, "_dict _hash")),
         ("mujoco", "MjModel", TypeKey(_reduced)),

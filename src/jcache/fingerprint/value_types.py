@@ -128,6 +128,15 @@ def _view(encoder: Encoder, value: Any) -> bytes:
         return several(b"view", [])
 
 
+_ORDERED: Final = collections.OrderedDict[int, int]()
+_VIEWS: Final[tuple[Any, ...]] = (
+    {}.keys(),
+    {}.values(),
+    {}.items(),
+    _ORDERED.keys(),
+    _ORDERED.values(),
+    _ORDERED.items(),
+)
 _NO_VALUE: Final = ("no value",)
 _TIME: Final = ("hour", "minute", "second", "microsecond", "fold", "tzinfo")
 _DATE: Final = ("year", "month", "day")
@@ -182,6 +191,7 @@ _EXACT: Final[Mapping[type, Handler]] = {
     slice: _parts(b"slice", "start", "stop", "step"),
     datetime.timezone: _texts(b"timezone", lambda value: (value.utcoffset(None), value.tzname(None))),
     re.Pattern: _parts(b"pattern", "pattern", "flags"),
+    re.Match: _parts(b"match", "re", "string", "pos", "endpos", "regs"),
     struct.Struct: _parts(b"struct", "format"),
     memoryview: _view,
     contextvars.ContextVar: _texts(b"variable", lambda value: (value.name, value.get(_NO_VALUE))),
@@ -214,6 +224,8 @@ _EXACT: Final[Mapping[type, Handler]] = {
     functools.singledispatchmethod: _parts(b"singledispatchmethod", "dispatcher", "func"),
     functools.cached_property: _parts(b"cached_property", "func", "attrname"),
     functools._lru_cache_wrapper: _lru,
+    **{type(view): _parts(b"dictview", "mapping") for view in _VIEWS},
+    weakref.WeakMethod: lambda encoder, value: several(b"weakref", [encoder.encode(value())]),
     weakref.ref: lambda encoder, value: several(b"weakref", [encoder.encode(value())]),
     **{
         kind: _texts(kind.__name__.encode(), lambda value: str(value))

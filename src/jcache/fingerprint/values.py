@@ -5,7 +5,6 @@ Where a mutable object occurs again, a back reference stands for it: one list in
 
 # ruff: noqa: ANN401 - these functions take whatever a program has
 
-import contextlib
 import enum
 import io
 import sys
@@ -13,12 +12,12 @@ import types
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
-from jcache.fingerprint import arrays, attributes, origins
+from jcache.fingerprint import arrays, attributes, opaque, origins
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import Readings
 from jcache.fingerprint.describe import plain
-from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
-from jcache.fingerprint.refusals import Refused, check, is_beside, type_name
+from jcache.fingerprint.encoding import SCALARS, several, tagged, text
+from jcache.fingerprint.refusals import Refused, check, is_beside
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.type_keys import type_key
 from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, UNCHANGING, Handler, member
@@ -80,7 +79,7 @@ class Encoder:
         kind = type(value)
         scalar = SCALARS.get(kind)
         if scalar is not None:
-            return self.reading(value) if self._readings.has(kind, value) else scalar(value)
+            return self.reading(value) if self.is_reading(value) else scalar(value)
         handler = HANDLERS.get(kind) or _handler(value, kind)
         if kind in UNCHANGING or handler in _STABLE:
             return handler(self, value)
@@ -115,6 +114,10 @@ class Encoder:
                 return self._before.value_before(place, value, of_any_type=of_any_type)
             self.snapshot.add_value(place, value)
         return value
+
+    def is_reading(self, value: Any) -> bool:
+        """Return whether a scalar is a clock reading."""
+        return self._readings.has(type(value), value)
 
     def items(self, values: Iterable[Any]) -> list[bytes]:
         encodings: list[bytes] = []
@@ -216,8 +219,8 @@ def _handler(value: Any, kind: type) -> Handler:
     if handler is not None:
         return handler
     if is_beside(value):
-        return _by_type
-    return _file if isinstance(value, io.IOBase) else _generic
+        return opaque.beside
+    return opaque.file if isinstance(value, io.IOBase) else _generic
 
 
 def _class(encoder: Encoder, value: Any) -> bytes:
@@ -246,35 +249,6 @@ def _of_fixed(encoder: Encoder, value: Any) -> bytes:
     return _by_key(encoder, value)
 
 
-def _by_type(encoder: Encoder, value: Any) -> bytes:
-    """Encode by its type alone a value that only reports, or that belongs to the running process."""
-    return tagged(b"opaque", type_name(type(value)).encode())
-
-
-def _file(encoder: Encoder, value: Any) -> bytes:
-    """Encode a file that is open for reading: its content and its position."""
-    if isinstance(value, io.BytesIO | io.StringIO) and not value.closed:
-        return several(b"file", [encoder.encode((value.getvalue(), value.tell()))])
-    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-        if value.readable() and value.seekable():
-            is_number = type(value.name) is int  # a descriptor, which must stay open
-            with open(f"/dev/fd/{value.name}" if is_number else value.name, "rb") as file:
-                digest = sha256(file.read())
-            return several(b"file", [tagged(b"content", digest), encoder.encode(value.tell())])
-    return _by_type(encoder, value)
-
-
-def _opaque(encoder: Encoder, value: Any) -> bytes:
-    """Encode by its class alone a value whose state Python sees at most in a copy; the copy is left out."""
-    check(value)
-    try:
-        reduced = value.__reduce_ex__(4)
-    except Exception:  # noqa: BLE001  its own code may raise anything
-        return several(b"opaque", [encoder.class_(type(value))])
-    encoder.set_aside(f"state of {type(value).__qualname__}", reduced)
-    return several(b"opaque", [encoder.class_(type(value))])
-
-
 def _generic(encoder: Encoder, value: Any) -> bytes:
     kind = type(value)
     named = encoder.named(value)
@@ -284,16 +258,16 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
         handler = BASES.get(base)
         if handler is not None:
             if not _is_plain(kind, base) and not hasattr(kind, "n_sequence_fields"):
-                return _opaque(encoder, value)
+                return opaque.hidden(encoder, value)
             return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value)])
     if isinstance(value, MEMBERS):
         return several(b"member", [encoder.class_(value.__objclass__), text(value.__name__)])
     if isinstance(value, types.GenericAlias):
         return several(b"alias", [encoder.encode(value.__origin__), *encoder.items(value.__args__)])
     if not _is_plain(kind, object):
-        return _opaque(encoder, value)
+        return opaque.hidden(encoder, value)
     check(value)
     return several(b"instance", [encoder.class_(kind), encoder.state(value)])
 
 
-_STABLE: Final = frozenset({_class, _module, member, _of_fixed, _by_type, *arrays.STABLE})
+_STABLE: Final = frozenset({_class, _module, member, _of_fixed, *arrays.STABLE})

@@ -1,0 +1,76 @@
+"""Encoding of values whose state Python does not show, or that serve the running process: by type and what is known."""
+
+# ruff: noqa: ANN401 - these functions take whatever a program has
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import functools
+import gc
+import io
+import sys
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+from jcache.fingerprint.attributes import held
+from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
+from jcache.fingerprint.refusals import check, type_name
+
+if TYPE_CHECKING:
+    from jcache.fingerprint.values import Encoder
+
+_CALLED: Final = (types.FunctionType, types.MethodType, functools.partial)
+
+
+def beside(encoder: Encoder, value: Any) -> bytes:
+    """Encode a value that reports, or serves threads: its type, and the attributes that the visited code names.
+
+    An attribute ``_result`` is named by ``result``, too. Plain values in its other attributes are set aside.
+    """
+    named, others = [], {}
+    for name, each in value.__dict__.items() if isinstance(value, _thread._local) else held(value):
+        if name in encoder.names or name.lstrip("_") in encoder.names:
+            named.append((name, encoder.then(value, name, each)))
+        elif type(each) in SCALARS and not encoder.is_reading(each):
+            others[name] = each
+    logging = sys.modules.get("logging")
+    if logging is not None and isinstance(value, logging.Logger):
+        others["effective level"] = value.getEffectiveLevel(), value.manager.disable
+    if others:
+        encoder.set_aside(f"state of {type(value).__qualname__}", others)
+    attributes = [encoder.attributes(named)] if named else []
+    return several(b"opaque", [text(type_name(type(value))), *attributes])
+
+
+def file(encoder: Encoder, value: Any) -> bytes:
+    """Encode a file that is open for reading: its content and its position."""
+    if isinstance(value, io.BytesIO | io.StringIO) and not value.closed:
+        return several(b"file", [encoder.encode((value.getvalue(), value.tell()))])
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        if value.readable() and value.seekable():
+            is_number = type(value.name) is int  # a descriptor, which must stay open
+            with open(f"/dev/fd/{value.name}" if is_number else value.name, "rb") as opened:
+                digest = sha256(opened.read())
+            return several(b"file", [tagged(b"content", digest), encoder.encode(value.tell())])
+    return tagged(b"opaque", type_name(type(value)).encode())
+
+
+def hidden(encoder: Encoder, value: Any) -> bytes:
+    """Encode by its class and the functions in it a value whose state Python sees at most in a copy.
+
+    The copy is left out.
+    """
+    check(value)
+    items = [encoder.class_(type(value)), *functions_in(encoder, value)]
+    try:
+        reduced = value.__reduce_ex__(4)
+    except Exception:  # noqa: BLE001  its own code may raise anything
+        return several(b"opaque", items)
+    encoder.set_aside(f"state of {type(value).__qualname__}", reduced)
+    return several(b"opaque", items)
+
+
+def functions_in(encoder: Encoder, value: Any) -> list[bytes]:
+    """Return the encodings of the Python functions that a value of C refers to."""
+    return encoder.items(each for each in gc.get_referents(value) if isinstance(each, _CALLED))

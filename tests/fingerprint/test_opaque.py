@@ -1,0 +1,83 @@
+"""Values whose state Python does not show count by their type, and by what is known of them all the same."""
+
+import concurrent.futures
+import functools
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jcache.fingerprint import Fingerprint, fingerprint
+from jcache.fingerprint.opaque import functions_in
+from jcache.fingerprint.values import Encoder
+
+holder: Any = None
+
+
+class Worker(threading.Thread):
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate, self.chatty = rate, rate > 1
+
+
+def finished(value: float) -> "concurrent.futures.Future[float]":
+    future: concurrent.futures.Future[float] = concurrent.futures.Future()
+    future.set_result(value)
+    return future
+
+
+def local(value: float) -> threading.local:
+    made = threading.local()
+    made.rate = value
+    return made
+
+
+def used() -> object:
+    """Name the attributes `rate` and `result`."""
+    return holder.rate, holder.result()
+
+
+def of(value: object) -> Fingerprint:
+    """Return the fingerprint of a function that reaches a value."""
+    global holder
+    holder = value
+    return fingerprint(used)
+
+
+NAMED: dict[str, Callable[[float], object]] = {
+    "an attribute of a thread": Worker,
+    "a value of a thread": local,
+    "a result to come": finished,
+    "a function in a ufunc": lambda rate: np.frompyfunc(lambda x, k=rate: x * k, 1, 1),
+    "a function that compares": lambda rate: functools.cmp_to_key(functools.partial(lambda k, a, b: k * (a - b), rate)),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_what_the_code_names_counts(case: str) -> None:
+    """So do functions of Python in a value of C; two with the same content share a key."""
+    make = NAMED[case]
+    assert of(make(1.0)).key == of(make(1.0)).key != of(make(2.0)).key
+
+
+def test_plain_values_that_no_code_names_are_told_beside_the_key() -> None:
+    """Such as whether an event is set, and the level that a logger has from another one."""
+    event = threading.Event()
+    before = of(event)
+    event.set()
+    assert of(event).key == before.key and of(event).loose != before.loose
+    parent, logger = logging.getLogger("opaque"), logging.getLogger("opaque.one")
+    parent.setLevel(logging.DEBUG)
+    before = of(logger)
+    parent.setLevel(logging.ERROR)
+    assert of(logger).key == before.key and of(logger).loose != before.loose
+    assert of(threading.Lock()).loose == {}
+
+
+def test_only_functions_are_looked_for_in_a_value_of_c() -> None:
+    """Other things that it refers to may be another process's own."""
+    assert functions_in(Encoder(), np.add) == [] == functions_in(Encoder(), [1, "a"])
+    assert len(functions_in(Encoder(), [used, 1, functools.partial(used)])) == 2
