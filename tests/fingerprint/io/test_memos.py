@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jcache.fingerprint.io import memos
 from jcache.fingerprint.io.audit import record_always
 from jcache.fingerprint.io.reads import Reads
 from jcache.jax_internals import registry
@@ -100,6 +101,19 @@ def test_results_that_nothing_was_read_for(rates: Path) -> None:
     with Reads() as reads:
         double(1)
     assert not reads.parts and reads.reason is None
+
+
+def test_a_served_trace_hands_on_its_variables_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its key describes them in other words, which are no sign of a change."""
+    monkeypatch.setattr(memos, "_of_traces", {})
+    monkeypatch.setenv("JCACHE_TEST_RATE", "2")
+    memos.served({"environment JCACHE_TEST_RATE": "2", "environment JCACHE_TEST_NONE": "None", "global rate": "1"})
+    with Reads() as reads:
+        pass
+    assert reads.reason is None and set(reads.parts) == {
+        "environment JCACHE_TEST_RATE",
+        "environment JCACHE_TEST_NONE",
+    }
 
 
 class Loop:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from jcache.fingerprint.io.attribution import Reader, is_own, package_of, reader
-from jcache.fingerprint.io.digests import Look, is_read, label_of, names_in, now, seen, variable
+from jcache.fingerprint.io.digests import Look, is_read, label_of, names_in, now, path_of, seen, variable
 
 if TYPE_CHECKING:
     from jcache.fingerprint.io.reads import Reads
@@ -107,7 +107,10 @@ def _evidence(event: str, name: str) -> tuple[str, tuple[str, str]]:
 
 def served(parts: Mapping[str, str]) -> None:
     """Record what was read for a trace that is served from the disk."""
-    _of_traces.update((label, (label, text)) for label, text in parts.items() if is_read(label))
+    for label, text in parts.items():
+        if is_read(label):  # a variable that the code names is described otherwise in the key
+            is_variable = label.startswith(f"{_ENVIRONMENT} ")
+            _of_traces[label] = label, variable(path_of(label)) if is_variable else text
 
 
 def hits() -> dict[Any, int]:
