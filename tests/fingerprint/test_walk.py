@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jcache.fingerprint import digest_of
+from jcache.fingerprint import digest_of, fingerprint
 from jcache.fingerprint.walk import Walk
 from tests.helpers.fingerprints import Sources, imported, of
 
@@ -671,3 +671,22 @@ def test_a_walk_ends_when_no_name_of_an_attribute_is_left(tmp_path: Path) -> Non
         second.run()
     assert not first.is_done() and second.is_done()
     assert (first.aside, second.aside) == ({"rate", "depth"}, {"depth"})
+
+
+@pytest.mark.parametrize(
+    "reached", ["importlib.import_module(NAME).N", "vars(sys.modules[NAME])['N']", "__import__(NAME).N"]
+)
+def test_where_any_module_is_reached_the_globals_of_the_users_are_told_beside_the_key(
+    reached: str, tmp_path: Path
+) -> None:
+    """What is in them makes a call one in another world, of the same key."""
+    source = f"import importlib, sys\nNAME = 'other'\ndef build(): return {reached}"
+    found = []
+    for number in (1, 1, 2):
+        with imported(tmp_path / str(len(found)), {"model.py": source, "other.py": f"N = {number}"}) as module:
+            __import__("other")
+            found.append(fingerprint(module.build))
+    assert len({each.key for each in found}) == 1
+    assert (
+        found[0].loose["globals of other"] == found[1].loose["globals of other"] != found[2].loose["globals of other"]
+    )

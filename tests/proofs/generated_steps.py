@@ -61,10 +61,13 @@ def plain_steps() -> list[tuple[str, str]]:
 def plain(chance: random.Random, name: str) -> Step:
     """A step that is only source."""
     setup, statements = chance.choice(plain_steps())
-    is_compared = (
-        "time.time()" in setup
-    )  # a reading of a clock that nothing uses is found to be one at the second start
-    return Step(filled(chance, statements, name), filled(chance, setup, name), may_be_refused=is_compared)
+    may_be_refused = _is_compared(setup + statements)
+    return Step(filled(chance, statements, name), filled(chance, setup, name), may_be_refused=may_be_refused)
+
+
+def _is_compared(text: str) -> bool:
+    """Return whether a step's second start compares, because it reaches a clock or all that this process has."""
+    return "time.time()" in text or "sys.modules" in text
 
 
 def from_file(chance: random.Random, name: str) -> Step:
@@ -75,7 +78,7 @@ def from_file(chance: random.Random, name: str) -> Step:
     data = ", ".join(changing(chance) for _ in range(next(numbers)))
     read = f"with open(os.path.join(HERE, '{name}_data.json')) as file: D_{name} = json.load(file)\n"
     made = filled(chance, parts[1], name), read + filled(chance, parts[0], name)
-    return Step(*made, {f"{name}_data.json": f"[{data}]"}, may_be_refused="time.time()" in setup)
+    return Step(*made, {f"{name}_data.json": f"[{data}]"}, may_be_refused=_is_compared(setup + statements))
 
 
 def _has_numbers(text: str) -> bool:

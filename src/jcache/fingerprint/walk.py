@@ -10,6 +10,7 @@ short description.
 
 import builtins
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Collection
@@ -59,6 +60,7 @@ class Walk(References):
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self.names = set(names)
         self._seeds: set[str] = set()
+        self._has_all_modules = False
 
     def run(self) -> None:
         super().run()
@@ -116,6 +118,8 @@ class Walk(References):
             return self.namespace(namespace)
         if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
             return self._environment(given)
+        if value is sys.modules or value is importlib.import_module or value is builtins.__import__:
+            self._set_modules_aside()
         if value is sys.modules:
             return named_by("sys.modules")
         encoding = self._found(found, chain)
@@ -181,6 +185,15 @@ class Walk(References):
             if f"environment {name}" not in self.parts:
                 self.part(f"environment {name}", os.environ.get(name))
         return several(b"environment", [text(name) for name in names])
+
+    def _set_modules_aside(self) -> None:
+        """Set the globals of all modules of the user aside, once."""
+        found = [] if self._has_all_modules else [*sys.modules.items()]
+        self._has_all_modules = True
+        for name, module in found:
+            if type(module) is ModuleType and origins.of_module(module) == origins.USER:
+                kept = {key: each for key, each in vars(module).copy().items() if key not in _SKIPPED}
+                self.set_aside(f"globals of {name}", kept)
 
     def _meet(self, value: Any, given: frozenset[Any]) -> None:
         if isinstance(value, name_resolution.Unimported):
