@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jcache.fingerprint import digest_of, fingerprint
+from jcache.fingerprint import Fingerprint, digest_of, fingerprint
 from jcache.fingerprint.walk import Walk
 from tests.helpers.fingerprints import Sources, imported, of
 
@@ -681,7 +681,7 @@ def test_where_any_module_is_reached_the_globals_of_the_users_are_told_beside_th
 ) -> None:
     """What is in them makes a call one in another world, of the same key."""
     source = f"import importlib, sys\nNAME = 'other'\ndef build(): return {reached}"
-    found = []
+    found: list[Fingerprint] = []
     for number in (1, 1, 2):
         with imported(tmp_path / str(len(found)), {"model.py": source, "other.py": f"N = {number}"}) as module:
             __import__("other")
