@@ -9,6 +9,7 @@ import re
 import socket
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,11 +33,13 @@ def deep(levels: int) -> list[Any]:
     return inner
 
 
+HELD = generator  # for as long as this module
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a generator": (generator, "a generator"),
     "an iterator": (lambda: iter([1]), "an iterator"),
     "map": (lambda: map(str, []), "an iterator"),
     "count": (itertools.count, "an iterator"),
+    "a weak proxy": (lambda: weakref.proxy(HELD), "a weak proxy, which hides its object"),
     "deep nesting": (lambda: deep(10_000), "nested too deeply"),
 }
 

@@ -2,6 +2,7 @@
 
 import io
 import types
+import weakref
 from typing import Any, Final
 
 WAY_OUT: Final = "give its class `__cache_key__`, call `jcache.register_key`, or pass in what it is made of"
@@ -52,8 +53,10 @@ def is_beside(value: Any) -> bool:  # noqa: ANN401
 
 
 def check(value: Any) -> None:  # noqa: ANN401
-    """Raise `Refused` for a value that is used up by reading it."""
+    """Raise `Refused` for a value that is used up by reading it, or that hides another one."""
     if isinstance(value, types.GeneratorType | types.CoroutineType | types.AsyncGeneratorType):
         raise Refused(value, "it is a generator, which reading uses up")
+    if type(value) in weakref.ProxyTypes:
+        raise Refused(value, "it is a weak proxy, which hides its object", "use the object itself, or a `weakref.ref`")
     if hasattr(type(value), "__next__") and not isinstance(value, io.IOBase):
         raise Refused(value, "it is an iterator, which reading uses up")
