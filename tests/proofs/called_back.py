@@ -45,6 +45,20 @@ CALLED: Final[dict[str, tuple[str, str, str]]] = {
         "lambda v: said.append(len(both_N) >= 0)",
     ),
     "table": ("", "table_N = np.arange(3.0) * {{1||2}}", "lambda v: said.append(float(table_N[int(v) % 3]))"),
+    "view": (
+        "grid_N = np.zeros(4)\nstates.append(grid_N)", "part_N = grid_N[{{1||2}}:]",
+        "lambda v: said.append(part_N.__setitem__(0, float(v)))",
+    ),
+    "own view": (
+        "", "own_N = np.arange(4.0).reshape(2, 2).T",
+        "lambda v: said.append([own_N.__setitem__({{0||1}}, float(v)), own_N.tolist()])",
+    ),
+    "dtype": ("", "kind_N = np.dtype('{{>||<}}f4')", "lambda v: said.append((kind_N.str, float(v)))"),
+    "names": (
+        "def named_N(function):\n    @functools.wraps(function)\n"
+        "    def call(v): said.append((call.__name__, call.__doc__, float(v)))\n    return call",
+        "@named_N\ndef tell_N(v): 'Say {{one||two}}.'", "tell_N",
+    ),
     "named tuple": (
         "Row_N = collections.namedtuple('Row_N', 'name number')", "row_N = Row_N('{{n||o}}', {{1||2}})",
         "lambda v: said.append((row_N.name, row_N.number, float(v)))",
@@ -160,8 +174,8 @@ class Program(NamedTuple):
 
     @property
     def may_be_refused(self) -> bool:
-        """Whether it holds a named tuple or a partial function with an attribute of its own, not made again."""
-        return ".more = " in self.text
+        """Whether it holds something with an attribute of its own, or a view of an array that the program has."""
+        return ".more = " in self.text or " = grid_" in self.text
 
     def rendered(self, is_changed: bool) -> str:
         """Return the text before or after the change."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any, NamedTuple
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from jcache.errors import NotStorable
@@ -17,12 +19,20 @@ from jcache.traces.callbacks import Origin, read, write
 
 KEPT: list[Any] = []
 ROWS: list[Any] = []
+GLOBAL_ARRAY = np.zeros(4)
 
 
 class Color(enum.Enum):
     """A member of it is found by its name."""
 
     RED = 1
+
+
+class Access(enum.Flag):
+    """A union of its members has no name of its own."""
+
+    READ = 1
+    WRITE = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +88,8 @@ def make(value: Any) -> Callable[[], Any]:
 
 VALUES = [
     None, True, 2**63, 2**80, 0.5, float("inf"), "a", "\ud800", b"bytes", (1, ("a",)), 1j, range(3), Color.RED,
+    ..., Access.READ | Access.WRITE, np.dtype(">f4"), np.dtype("S5"), np.dtype([("a", "<i4"), ("b", ">f8")]),
+    np.dtype("M8[ms]"), np.dtype(ml_dtypes.bfloat16),
     Pair("a", (1, Color.RED)), Row(1, ("a",)), int, len, traced, sys, frozenset({1}), functools.partial(make, 1).func,
 ]  # fmt: skip
 
@@ -137,6 +149,59 @@ def test_functions_are_as_they_were() -> None:
     assert function(-1) == "stop" and function(3) == "end" and inner.func.told == {"more": 1}
 
 
+def test_functions_keep_names_and_annotations_that_were_set() -> None:
+    """As `functools.wraps` sets them; an annotation that no name leads to is left out with all others."""
+
+    def told(function: Any) -> list[Any]:
+        names = ("__name__", "__qualname__", "__module__", "__doc__")
+        return [*(getattr(function, name) for name in names), list(function.__annotations__.items())]
+
+    def made() -> Callable[..., Any]:
+        def inner(value: int, *, key: "str") -> None:
+            """Say something."""
+
+        def wrapper() -> Any:
+            return wrapper, inner
+
+        functools.update_wrapper(wrapper, inner)
+        wrapper.__name__, wrapper.__module__ = "other", "elsewhere"
+        return wrapper
+
+    def unnamed(value: list[int]) -> list[int]:
+        return value
+
+    (function,) = again(made())
+    assert [*map(told, function())] == [*map(told, made()())]
+    assert again(unnamed)[0].__annotations__ == {}
+
+
+def test_an_array_is_copied_only_with_all_of_its_memory() -> None:
+    """A view is copied if nothing else refers to the array that has the memory."""
+    (call,) = again(make(np.arange(4.0).reshape(2, 2).T))
+    call()[0, 1] = 9
+    assert call().tolist() == [[0, 9], [1, 3]]
+    (fixed,) = again(make(np.frombuffer(b"abcd", dtype="u1")))
+    assert not fixed().flags.writeable and bytes(fixed()) == b"abcd"
+
+
+def views_of_one_array() -> Callable[[], Any]:
+    """Return a callback that holds two views of the same memory."""
+    rows = np.zeros(4)
+    return make([rows[:3], rows[1:]])
+
+
+def view_and_array() -> Callable[[], Any]:
+    """Return a callback that holds an array and a view of it."""
+    rows = np.zeros(4)
+    return make([rows, rows[1:]])
+
+
+def view_of_kept() -> Callable[[], Any]:
+    """Return a callback that holds a view of an array that somebody else has, too."""
+    KEPT.append(np.zeros(4))
+    return make(KEPT[-1][1:])
+
+
 def held_elsewhere() -> Callable[[], Any]:
     """Return a callback whose list somebody else has, too."""
     rows: list[int] = []
@@ -162,6 +227,12 @@ def variable_elsewhere() -> Callable[[], Any]:
     [
         (held_elsewhere(), "a list of it is used elsewhere"),
         (variable_elsewhere(), "a variable of it is used elsewhere"),
+        (views_of_one_array(), "it holds an array that shares its memory with another object"),
+        (view_and_array(), "it holds an array that shares its memory with another object"),
+        (make([GLOBAL_ARRAY[1:]]), "a ndarray of it is used elsewhere"),
+        (view_of_kept(), "a ndarray of it is used elsewhere"),
+        (make(np.frombuffer(bytearray(4), dtype="u1")), "it holds an array that shares its memory"),
+        (make(np.dtype("f4", metadata={"a": 1})), "it holds a numpy.dtypes:Float32DType"),
         (make(iter([1])), "it holds a list_iterator"),
         (make(threading.Lock()), "it holds a _thread"),
         (make(ValueError("x")), "it holds a ValueError"),

@@ -13,18 +13,20 @@ All recipes of a program are one JSON object::
           | ["object", "module:name", digest | null]                      a class, or a function and its code's digest
           | ["global", "module:name", class]                              an instance of a class in the class's module
           | ["member", class, name]                                       a member of an enum
+          | ["flags", class, int] | ["ellipsis"]                          a union of flags, and `...`
           | ["module", name]
           | ["method", value, name]                                       a bound method of the value
           | ["reached", step…]                                            the object at a path, see `reach`
           | ["local", module, function, variable, number]                 a variable of a function that is running
           | ["frames", str]                                               a text with frames, see `frames`
           | ["random", length]                                            the identifier of a call that has ended
-          | ["type", shape, dtype, weak] | ["dtype", name] | ["structure", structure]
+          | ["type", shape, dtype, weak] | ["dtype", dtype] | ["structure", structure]
           | ["data", base64]                                              anything else that `formats.pytrees` stores
     thing = ["cell"] | ["cell", value] | ["list", value…] | ["dict", [value, value]…] | ["copy", base64]
           | ["ordered", [value, value]…] | ["deque", maxlen, value…]      of Python's `collections`
           | ["instance", class, [name, value]…]
-          | ["function", module, name, digest, number, [value…], defaults, defaults by name, attributes]
+          | ["function", module, name, digest, number, [value…], defaults, defaults by name, attributes,
+             [[name, value…]…]]                                            what its code does not tell of it
 
 A function is found by its name. A nested function is made from its code, which is found in its module (see `codes`),
 and its closure. The module of the traced function is left out of the recipes, since several modules may have the same

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.formats import pytrees
-from jcache.formats.pytrees.classes import find, lookup
+from jcache.formats.pytrees import dtypes
+from jcache.formats.pytrees.classes import find, flag_of, lookup
 from jcache.jax_internals import avals, treedefs
 from jcache.package import OWN_FILES
 from jcache.traces import structures
@@ -123,9 +124,16 @@ class RecipeReader:
         code, namespace = code_at(module or self._home, name, digest, at)
         made: Any = FunctionType(code, namespace, closure=tuple(map(self.value, cells)))
         self._made[number] = made
-        made.__defaults__, made.__kwdefaults__, attributes = map(self.value, beside)
+        *values, described = beside
+        made.__defaults__, made.__kwdefaults__, attributes = map(self.value, values)
         self._fill()
         vars(made).update(attributes or {})
+        for attribute, *given in described:
+            if attribute == "__annotations__":
+                made.__annotations__ = {name: self.value(each) for name, each in given}
+            else:
+                setattr(made, attribute, self.value(given[0]) if given else getattr(made.__wrapped__, attribute))
+        made.__module__ = made.__module__ or self._home
 
     def _whole(self, name: str) -> str:
         """Return a name with its module; a name without one is of the traced function's module."""
@@ -189,12 +197,6 @@ def data_of(text: str) -> Any:
     return pytrees.load(memoryview(bytearray(base64.b64decode(text, validate=True))))
 
 
-def _dtype(name: str) -> Any:
-    from jax.numpy import dtype
-
-    return dtype(name)
-
-
 _VALUES: Final[dict[str, Callable[..., Any]]] = {
     "fields": lambda reader, cls, *items: tuple.__new__(find(reader._whole(cls)), map(reader.value, items)),
     "tuple": lambda reader, *items: tuple(map(reader.value, items)),
@@ -203,6 +205,8 @@ _VALUES: Final[dict[str, Callable[..., Any]]] = {
     "object": RecipeReader._object,
     "global": RecipeReader._global,
     "member": RecipeReader._member,
+    "flags": lambda reader, cls, number: flag_of(reader._whole(cls), number),
+    "ellipsis": lambda _: ...,
     "module": lambda _, name: sys.modules[name],
     "method": lambda reader, owner, name: getattr(reader.value(owner), name),
     "reached": lambda reader, *path: follow(list(path), reader._origin),
@@ -210,7 +214,7 @@ _VALUES: Final[dict[str, Callable[..., Any]]] = {
     "random": lambda _, length: os.urandom(length),
     "type": RecipeReader._type,
     "frames": lambda _, text: with_directories(text),
-    "dtype": lambda _, name: _dtype(name),
+    "dtype": lambda _, description: dtypes.restore(description),
     "structure": lambda _, structure: structures.decode(structure, ()),
     "data": lambda _, text: data_of(text),
 }

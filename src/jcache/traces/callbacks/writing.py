@@ -9,7 +9,7 @@ import enum
 import math
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from jcache.errors import NotStorable, Unresolved
 from jcache.formats import pytrees
-from jcache.formats.pytrees.classes import find, held_by, is_namedtuple, name_of, slots_of
-from jcache.formats.pytrees.grammar import is_text
+from jcache.formats.pytrees import dtypes
+from jcache.formats.pytrees.classes import find, held_by, is_flag, is_namedtuple, name_of, slots_of
+from jcache.formats.pytrees.grammar import Unsupported, is_text
 from jcache.jax_internals import avals, treedefs
 from jcache.traces import structures
 from jcache.traces.callbacks.codes import digest_of, place_of
@@ -110,7 +111,7 @@ class Writer:
         return self._written[id(value)]
 
     def _other(self, value: Any) -> Json:
-        written = self._named(value)
+        written = ["ellipsis"] if value is ... else self._named(value) or self._member(value)
         if written is None and (path := self._reach.path_to(value)) is not None:
             written = ["reached", *path]
         return written or self._global(value) or self._plain(value) or self._thing(value)
@@ -122,6 +123,14 @@ class Writer:
         if (name := treedefs.findable_name(value)) is None:
             return None
         return ["object", self._short(name), digest_of(value.__code__) if isinstance(value, FunctionType) else None]
+
+    def _member(self, value: Any) -> Json:
+        """Write a member of an enum, or a union of flags; return None for anything else."""
+        if isinstance(value, enum.Enum) and (name := treedefs.findable_name(type(value))) is not None:
+            if type(value).__members__.get(str(value._name_)) is value:
+                return ["member", self._short(name), value._name_]
+            return ["flags", self._short(name), value._value_] if is_flag(type(value)) else None
+        return None
 
     def _global(self, value: Any) -> Json:
         """Write an instance that is exactly one global of its class's module; return None for anything else."""
@@ -151,9 +160,8 @@ class Writer:
             told = avals.described(value)
             return ["type", list(told.shape), told.dtype, told.is_weak]
         if kind.__module__.partition(".")[0] == "numpy" and isinstance(getattr(value, "str", None), str):
-            return ["dtype", value.name]
-        if isinstance(value, enum.Enum) and type(value).__members__.get(str(value._name_)) is value:
-            return ["member", self._short(name_of(kind)), value._name_]
+            with suppress(Unsupported):
+                return ["dtype", dtypes.describe(value)]
         return self._data("data", value) if _is_constant(value) else None
 
     def _method(self, value: Any) -> Json:
@@ -188,17 +196,53 @@ class Writer:
             thing = ["deque", value.maxlen, *map(self._value, value)]
         else:
             thing = self._data("copy", value) if kind in _COPIED or hasattr(value, "strides") else None
+            if thing is not None and kind not in _COPIED and not self._are_copies:
+                self._keep_memory(value)
             thing = thing or self._instance(value)
         if kind is not FunctionType and not _is_frozen(value):
             self._private.append(value)
         self._things[number] = thing
         return ["made", number]
 
+    def _keep_memory(self, array: Any) -> None:
+        """Raise `NotStorable` if something else may have a part of the memory of an array that is copied."""
+        base = array.base
+        while base is not None and not _is_constant(getattr(base, "obj", base)):
+            if type(base) is not type(array) or id(base) in self._owners:
+                raise NotStorable("it holds an array that shares its memory with another object")
+            self._owners[id(base)] = 1
+            self._private.append(base)
+            base = base.base
+
     def _function(self, function: FunctionType) -> Json:
         cells = list(map(self._cell, function.__closure__ or ()))
         beside = function.__defaults__, function.__kwdefaults__, vars(function) or None
         module, *place = place_of(function)
-        return ["function", "" if module == self._home else module, *place, cells, *map(self._value, beside)]
+        written = map(self._value, beside)
+        return [
+            "function",
+            "" if module == self._home else module,
+            *place,
+            cells,
+            *written,
+            list(self._described(function)),
+        ]
+
+    def _described(self, function: FunctionType) -> Iterator[Json]:
+        """Yield names, documentation and annotations (each a text or found by name) that its code does not give."""
+        plain = FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            value = getattr(function, name)
+            if name == "__doc__" and "__wrapped__" in vars(function) and value == vars(function)["__wrapped__"].__doc__:
+                yield [name]  # that function has it, since keys do not cover documentation
+            elif value != getattr(plain, name):
+                yield [name, "" if (name, value) == ("__module__", self._home) else self._value(value)]
+        annotations = function.__annotations__.items()
+        kept = [
+            [name, each if each is None or type(each) is str else self._named(each) or []] for name, each in annotations
+        ]
+        if kept and all(each != [] for _, each in kept):
+            yield ["__annotations__", *kept]
 
     def _cell(self, cell: CellType) -> Json:
         if id(cell) in self._numbers:
