@@ -194,9 +194,9 @@ def _find(name: str) -> str | None:
     """Return the path of a module's file, which is found without importing anything."""
     places = None
     parts = name.split(".")
-    for end in range(1, len(parts) + 1):
-        try:
-            spec = importlib.machinery.PathFinder.find_spec(".".join(parts[:end]), places)
+    for end, part in enumerate(parts, 1):
+        try:  # its parents need not be loaded: without them, a namespace package is found by its last name alone
+            spec = importlib.machinery.PathFinder.find_spec(part, places)
         except (ImportError, ValueError, AttributeError, TypeError):
             return None
         if spec is None:
