@@ -40,6 +40,7 @@ def test_what_cannot_be_stored_is_named(name: str) -> None:
     with pytest.raises(NotStorable, match=message) as refused:
         pytrees.dump(value)
     assert str(refused.value).startswith("The value cannot be stored: ") and str(refused.value).endswith(".")
+    assert "give the cache a `codec=jcache.FileCodec(save, load)`" in str(refused.value)
 
 
 def test_cycles_are_refused() -> None:

@@ -16,10 +16,9 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import NotStorable, Unresolved
-from jcache.formats.pytrees.grammar import Unsupported
+from jcache.formats.pytrees.grammar import CODEC_ADVICE, Unsupported
 
 PREFIX: Final = "jcache:"
-CODEC_ADVICE: Final = "give the cache a `codec=jcache.FileCodec(save, load)`"
 _HERE: Final = "jcache.formats.pytrees"
 _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "scipy": ("sparse_matrices", "search_trees"),

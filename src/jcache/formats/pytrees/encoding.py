@@ -204,7 +204,7 @@ class _Encoder:
         import numpy as np
 
         if type(value) is not np.ndarray:
-            raise CannotEncode(value, "is a class of arrays of its own", "return `numpy.asarray` of it")
+            raise CannotEncode(value, "is a class of arrays of its own", "return plain arrays of what it holds")
         if self.arrays.is_known(value):
             return self.arrays.mention(value)
         self._count_bytes(value, value.nbytes)

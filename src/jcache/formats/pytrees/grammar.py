@@ -11,9 +11,9 @@ from jcache.errors import DamagedEntry
 
 MAX_DEPTH: Final = 100  # levels of a value; its JSON nests up to three times as deep
 MAX_VALUES: Final = 5_000_000
+CODEC_ADVICE: Final = "give the cache a `codec=jcache.FileCodec(save, load)`"
 ADVICE: Final = (
-    "return arrays and plain values instead, register its class with `jcache.register_class`, or give the cache a "
-    "`codec=jcache.FileCodec(save, load)`"
+    f"return arrays and plain values instead, register its class with `jcache.register_class`, or {CODEC_ADVICE}"
 )
 _MAX_PATH_CHARS: Final = 100  # in a message
 
@@ -33,7 +33,7 @@ class CannotEncode(Exception):
         super().__init__()
         self.cls = type(value)
         self.reason = reason
-        self.advice = advice
+        self.advice = advice if CODEC_ADVICE in advice else f"{advice}, or {CODEC_ADVICE}"
         self.path: list[str] = []
 
     def __str__(self) -> str:

@@ -16,8 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from jcache.formats.pytrees.adapters import CODEC_ADVICE
-from jcache.formats.pytrees.grammar import Unsupported
+from jcache.formats.pytrees.grammar import CODEC_ADVICE, Unsupported
 
 # ruff: noqa: ANN401 - of packages that need not be installed
 
