@@ -146,6 +146,14 @@ def test_what_is_made_of_the_users_code_is_known(value: object) -> None:
     assert is_made_of_users(value) is any(value is each for each in USERS)
 
 
+def test_what_a_library_compiles_on_its_first_call_is_its_own() -> None:
+    """As networkx does with decorated functions, unless one of them is the user's."""
+    networkx = pytest.importorskip("networkx")
+    users = networkx.utils.argmap(str, 0)(lambda value: value)
+    assert len(networkx.complete_graph(3)) == 3 and users(1) == "1"
+    assert not is_made_of_users(networkx.complete_graph) and is_made_of_users(users)
+
+
 def test_an_empty_variable_of_a_closure_holds_nothing() -> None:
     """It may get its value later."""
 

@@ -133,10 +133,12 @@ def is_made_of_users(value: Any, depth: int = 4) -> bool:
     if depth == 0:
         return False
     if isinstance(value, types.FunctionType):
-        if of_function(value) == origins.USER:
+        compiled = _is_compiled_by_library(value)
+        if of_function(value) == origins.USER and not compiled:
             return True
         cells = [content_of(cell) for cell in value.__closure__ or ()]
-        inner = [*cells, *(value.__defaults__ or ()), getattr(value, "__wrapped__", None)]
+        used = [value.__globals__.get(name) for name in value.__code__.co_names] if compiled else []
+        inner = [*cells, *used, *(value.__defaults__ or ()), getattr(value, "__wrapped__", None)]
         return any(is_made_of_users(each, depth - 1) for each in inner if callable(each))
     if isinstance(value, type):
         home = sys.modules.get(value.__module__)
@@ -150,6 +152,14 @@ def is_made_of_users(value: Any, depth: int = 4) -> bool:
     return is_made_of_users(type(value), depth - 1) or any(
         is_made_of_users(each, depth - 1) for each in inner if callable(each)
     )
+
+
+def _is_compiled_by_library(function: types.FunctionType) -> bool:
+    """Return whether a library has compiled a function from a text among its own globals, as networkx does."""
+    home = sys.modules.get(str(function.__globals__.get("__name__")))
+    if home is None or vars(home) is not function.__globals__ or origins.of_module(home) == origins.USER:
+        return False
+    return origins.of_path(function.__code__.co_filename) is None
 
 
 def content_of(cell: types.CellType) -> Any:
