@@ -27,7 +27,8 @@ def build():
     from jax import lax, config
     import jax, numpy.random
     return [sp.eye(2).sum(), jnp.sin(pi), sin(pi), linalg.norm([pi]), lax.add(1, 2), jax.nn.relu(1.0), jnp.inf,
-            numpy.random.default_rng(1).random(), json.decoder.JSONDecoder(), jax.jit(sin), sp.linalg, jnp.linalg]
+            numpy.random.default_rng(1).random(), json.decoder.JSONDecoder(), jax.jit(sin), sp.linalg, jnp.linalg,
+            sp.csr_array.todense, jax.sharding.PartitionSpec.index, sp.__dict__["eye"]]
 """
 
 

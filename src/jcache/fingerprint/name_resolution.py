@@ -54,11 +54,13 @@ def find(chain: Chain, namespace: Mapping[str, Any], special: Mapping[str, Any])
         found = Resolved(value, home, first, origins.of_module_named(home), _path(value) or f"{home}.{first}")
     else:
         found = Resolved(special.get(first, ABSENT), None, first, origins.STDLIB)
-    for name in chain[1:]:
+    for at, name in enumerate(chain[1:], 1):
         if isinstance(found.value, Unimported):
             path = f"{found.path}.{name}"
             found = found._replace(value=Unimported(path, found.origin), name=name, path=path)
         elif not isinstance(found.value, types.ModuleType) or name == "__dict__":
+            if found.inside:  # as if the library were not imported yet
+                found = found._replace(path=".".join([found.path, *chain[at:]]))
             break
         else:
             found = _attribute(found.value, name, found)
