@@ -26,7 +26,7 @@ from jcache.layout import storable
 from jcache.traces.arguments import Arguments
 from jcache.traces.structures import Structure, aval_key
 
-_VERSION: Final = "trace 4"
+_VERSION: Final = "trace 5"
 """The version of the rules for traces. A stricter rule raises it, so that no trace of a weaker rule is served."""
 OTHER_LEAVES: Final = (
     "a class among its arguments is not made again from its leaves as it was: flattening it once more gives other "
