@@ -1,6 +1,7 @@
 """Where code comes from: the standard library, an installed package, jcache, or the user."""
 
 import functools
+import importlib
 import json
 import os
 import sys
@@ -69,6 +70,15 @@ def test_a_module_comes_from_where_its_file_is(tmp_path: Path, monkeypatch: pyte
     again.__file__ = json.__file__
     assert origins.of_module(again) == origins.STDLIB  # another module of the same name
     assert origins.of_module_named("no_such_module") == origins.USER
+
+
+def test_a_package_without_a_file_may_outlive_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks for its directories in the parent's: it counts as the user's where the parent is gone."""
+    (tmp_path / "jcache_outer" / "inner").mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    inner = importlib.import_module("jcache_outer.inner")
+    del sys.modules["jcache_outer"], sys.modules["jcache_outer.inner"]
+    assert origins.of_module(inner) == origins.USER
 
 
 def test_a_module_that_is_not_imported_is_found_and_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,8 +85,18 @@ def of_unimported(name: str) -> Origin | None:
     return (of_path(places[0]) or USER) if places else STDLIB
 
 
+def _place_of(module: ModuleType) -> str | None:
+    """Return the file of a module or a directory of a package; None if neither is known."""
+    if file := getattr(module, "__file__", None):
+        return str(file)
+    try:
+        return next(map(str, getattr(module, "__path__", None) or ()), None)
+    except KeyError:  # of a package without a file, whose parent is not loaded any more
+        return None
+
+
 def _of_module(module: ModuleType) -> Origin:
-    path = getattr(module, "__file__", None) or next(map(str, getattr(module, "__path__", None) or ()), None)
+    path = _place_of(module)
     if path or module.__name__ == "__main__":
         return (of_path(path) if path else None) or USER
     spec = getattr(module, "__spec__", None)

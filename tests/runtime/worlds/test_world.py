@@ -54,9 +54,7 @@ def test_modules_that_are_imported_meanwhile_are_compared_by_file(
     assert world.imported_now([f"imported {NAME}_2"], digests) == {f"imported {NAME}_2": "absent"}
 
 
-def test_a_module_in_a_directory_without_code_is_found_without_its_parents(
-    module: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_in_a_directory_without_code_is_found_without_its_parents(module: Path) -> None:
     """At any depth: neither the package nor the directory within it is loaded, as `jaxlib.mlir` before JAX is."""
     package, digests, before = module.with_suffix(""), Digests(None), world.loaded()
     names = [package.name, f"{package.name}.inner", f"{package.name}.inner.deep", f"{package.name}.inner.deep.leaf"]
@@ -67,6 +65,6 @@ def test_a_module_in_a_directory_without_code_is_found_without_its_parents(
     importlib.import_module(names[-1])
     found = world.imported(before, digests)
     for name in names:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
     assert f"imported {names[-1]}" in found
     assert world.imported_now(found, digests) == found and names[0] not in sys.modules
