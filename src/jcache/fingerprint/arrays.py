@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from jcache.fingerprint.chance import is_shared_generator
+from jcache.fingerprint.chance import STATE_OF, is_shared_generator, state_of
 from jcache.fingerprint.encoding import constant, several, tagged, text
 from jcache.fingerprint.opaque import functions_in
 from jcache.fingerprint.refusals import Refused
@@ -116,7 +116,7 @@ def _generator(encoder: Any, value: Any) -> bytes:
 
 def _random_state(encoder: Any, value: Any) -> bytes:
     if is_shared_generator(value):
-        encoder.set_aside(f"state of the shared {type(value).__qualname__}", value.get_state())
+        encoder.set_aside(STATE_OF + type(value).__qualname__, state_of(value))
         return several(b"randomstate", [])
     return several(b"randomstate", [encoder.encode(value.get_state(legacy=False))])
 

@@ -45,6 +45,7 @@ _SEEDED: Final = frozenset(
 )
 _CALLED: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 _COMPILED: Final = ("cython_function_or_method", "builtin_function_or_method", "method")
+STATE_OF: Final = "state of the shared "  # of the random generator of a type, among what is set aside
 
 
 class Unrepeatable(NamedTuple):
@@ -76,11 +77,8 @@ def unrepeatable(value: Any, given: Iterable[object] = ()) -> Unrepeatable | Non
     name = name_of(value)
     gives = _GIVES.get(name)
     if gives is None:
-        return (
-            Unrepeatable(f"`{name}` without a seed gives {_RANDOM}")
-            if NOTHING in given and is_generator(value)
-            else None
-        )
+        is_unseeded = NOTHING in given and is_generator(value)
+        return Unrepeatable(f"`{name}` without a seed gives {_RANDOM}") if is_unseeded else None
     if gives == _PERSON:
         raise Refused(value, f"it gives {_PERSON}", "pass the answer in")
     if gives == _DAY:

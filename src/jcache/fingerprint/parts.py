@@ -18,7 +18,6 @@ from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import Encoder
 
-STATE_OF: Final = "state of the shared "
 _NUMBERS: Final = frozenset({int, float})
 _RECEIVER: Final = "argument self"
 _VERSION: Final = b"fingerprint 5 %d.%d" % sys.version_info[:2]
@@ -181,7 +180,7 @@ class Parts(Encoder):
             self.chance.add(found.words)
         if found.generator is not None and all(found.generator is not each for each in self._generators):
             self._generators.append(found.generator)
-            self.set_aside(STATE_OF + type(found.generator).__qualname__, chance.state_of(found.generator))
+            self.set_aside(chance.STATE_OF + type(found.generator).__qualname__, chance.state_of(found.generator))
         if found.label and found.label not in self.parts:
             shown = str(found.value())
             self._add(found.label, text(shown), shown)

@@ -64,7 +64,7 @@ class Walk(References):
 
     def run(self) -> None:
         super().run()
-        self._meet_at_last()
+        self._note_at_last()
         if self.uses_library and not self.for_trace:
             self.add_options()
 
@@ -108,7 +108,7 @@ class Walk(References):
         found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
         try:
-            self._meet(value, given)
+            self._note_looked_up(value, given)
         except Refused as refused:
             label = f"global {self._qualified(found.module or 'builtins', found.name)}"
             self._above[label] = self._at
@@ -195,7 +195,7 @@ class Walk(References):
                 kept = {key: each for key, each in vars(module).copy().items() if key not in _SKIPPED}
                 self.set_aside(f"globals of {name}", kept)
 
-    def _meet(self, value: Any, given: frozenset[Any]) -> None:
+    def _note_looked_up(self, value: Any, given: frozenset[Any]) -> None:
         if isinstance(value, name_resolution.Unimported):
             if (found := chance.of_unimported(value.path, given)) is not None:
                 self.add_unrepeatable(found)
@@ -206,7 +206,7 @@ class Walk(References):
         if names := chance.seeds(given):
             self._seeds.update(names if chance.is_generator(value) else ())
 
-    def _meet_at_last(self) -> None:
+    def _note_at_last(self) -> None:
         """Record uses of the present date, and seeds that are None.
 
         Each is recognised by two names, and the walk may find one of them much later than the other.

@@ -90,7 +90,7 @@ class Remote:
         return FoundEntry(read.data, read.claimed, read.seconds)
 
     def find_exact(self, kind: Kind, namespace: str, key: str, digest: str, size: int) -> bytes | None:
-        """Return the bytes of an entry of a known digest and size, in one request; None for others. Raise as `get`."""
+        """Return the bytes of an entry of a known digest and size by one request; None if it does not give them."""
         try:
             data = self.transport.start(names.entry_name(kind, namespace, key), size)
         except RemoteUnavailable:  # the object may have become shorter

@@ -112,7 +112,8 @@ def _check(remote: Remote, place: RemoteId, *, quick: bool) -> _Checked:
     if read is None:
         return _Checked(is_there=False)
     if read.claimed is None and not remote.transport.keeps_metadata:
-        return _Checked(True, damage=Damage.CHANGED, evidence="The object beside it holds no digest.")  # noqa: FBT003
+        evidence = "The object beside it holds no digest."
+        return _Checked(is_there=True, damage=Damage.CHANGED, evidence=evidence)
     if read.claimed is None:
         return _Checked(is_there=True, has_digest=False)
     actual = digest(read.data)

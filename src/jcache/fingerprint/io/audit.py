@@ -105,7 +105,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
             report(blocks, events.opened, arguments)
         elif event == "import" and libraries.is_to_be_patched(arguments[0]):
             report(blocks, _import, arguments)
-        elif events.is_deed(event):
+        elif events.is_action(event):
             report(blocks, events.happened, (event, *arguments))
     elif _is_hooked is False and event == _PROBE:
         _is_hooked = True

@@ -61,7 +61,7 @@ def opened(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, 
             block.add_file(path, who)
 
 
-def is_deed(event: str) -> bool:
+def is_action(event: str) -> bool:
     return event in _KNOWN or event.startswith("socket.")
 
 

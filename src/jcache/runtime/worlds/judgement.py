@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from jcache.fingerprint.parts import STATE_OF
+from jcache.fingerprint.chance import STATE_OF
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.runtime.worlds.comparisons import Compared, Comparisons
 from jcache.runtime.worlds.world import LOOSE, World
@@ -20,7 +20,7 @@ _chance: Final = random.Random()  # noqa: S311  of our own: the program's is as 
 _LEARNT_AFTER: Final = {"arguments": 3, "directory": 3, "environment": 3, "resolution": 3, "loose": 1}
 _SHOWN: Final = 3
 _STATE: Final = LOOSE + STATE_OF
-_MOST_DRAWN: Final = 4
+_MOST_DRAWN: Final = 4  # results that differ by the state of a shared random generator alone
 _DRAWN: Final = "the random generator that it draws from had another state at each start: seed it, or pass one in"
 _MOST: Final = 16  # comparisons of a key that are looked at
 

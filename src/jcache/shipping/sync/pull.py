@@ -2,9 +2,9 @@
 
 Each entry has the digest of its manifest, whose push has checked it, as an archive's entries have. One in no manifest,
 or with other bytes, has the digest that its object claims, and passes the checks of `jcache verify`, as an entry of a
-plain tar does; where signatures count, only what a signed manifest describes is taken. The
-thread that has read an entry compares it with its digest and writes it to a file without a visible name. What is gone
-or damaged in the store is left out, and told.
+plain tar does; where signatures count, only what a signed manifest describes is taken. The thread that has read an
+entry compares it with its digest and writes it to a file without a visible name. What is gone or damaged in the store
+is left out, and told.
 """
 
 from __future__ import annotations

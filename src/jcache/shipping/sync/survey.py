@@ -132,8 +132,8 @@ def _asked(remote: Remote, request: PullRequest, spaces: Collection[str]) -> Ite
             seen.add((kind, key))
             absent.pop(key, None)
             yield RemoteEntry(kind, space, key, size, now_ns)
-    for key in absent:
-        raise UnknownKey(f"{remote} has no entry {key} that this machine could use.")
+    if absent:
+        raise UnknownKey(f"{remote} has no entry {next(iter(absent))} that this machine could use.")
 
 
 class _Merge:
