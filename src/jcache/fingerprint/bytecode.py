@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.encoding import constant, several, sha256, tagged, text
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step, steps_of
+from jcache.fingerprint.weak_map import WeakIdentities
 
 Chain = tuple[str, ...]
 IMPORT: Final = "import:"
@@ -42,11 +43,21 @@ class Named(NamedTuple):
     name: str
 
 
+_signatures: Final[WeakIdentities[bytes]] = WeakIdentities()
+
+
 def signature(code: CodeType) -> bytes:
     """Return a digest of what a code object does: its instructions, constants and names, but no file or line.
 
     A docstring counts only if an instruction loads it, like any constant.
     """
+    known = _signatures.get(code)
+    if known is None:
+        _signatures.put(code, known := _signature(code))
+    return known
+
+
+def _signature(code: CodeType) -> bytes:
     constants = [
         tagged(b"code", signature(each)) if isinstance(each, CodeType) else constant(each) or text(repr(each))
         for each in code.co_consts

@@ -79,12 +79,12 @@ def _note(frame: FrameType, event: str, name: str) -> None:
     where = id(at.f_code), at.f_lineno, name
     if event == _ENVIRONMENT and not is_traced and _unused_lookups.get(where, 0) >= _MAX_UNUSED_LOOKUPS:
         return
+    if reader(frame, None, name) is not Reader.PROGRAM:  # before the callers are looked at, which takes far longer
+        return
     keeping = [_of_lru.setdefault(each, {}) for each in _filled(frame)] + ([_of_traces] if is_traced else [])
     if not keeping:
         if event == _ENVIRONMENT and len(_unused_lookups) < _MAX_RECORDED:
             _unused_lookups[where] = _unused_lookups.get(where, 0) + 1
-        return
-    if reader(frame, None, name) is not Reader.PROGRAM:
         return
     label, noted = _evidence(event, name)
     for each in keeping:

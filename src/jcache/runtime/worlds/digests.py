@@ -53,13 +53,13 @@ class Digests:
             status: its status.
             make: reads the file and returns texts; raises OSError.
         """
-        now = [str(status.st_ino), str(status.st_size), str(status.st_mtime_ns)]
+        now = f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
         row = self._used.get(path) or self._rows.get(path)
-        if row is None or row[:3] != now:
-            row = now + make(path)
+        if row is None or row[0] != now:
+            row = [now, *make(path)]
             self._is_changed = True
         self._used[path] = row
-        return row[3:]
+        return row[1:]
 
     def save(self) -> None:
         """Write the digests to the root if there are new ones; a failure is ignored."""

@@ -16,6 +16,7 @@ from jcache.runtime.worlds.digests import Digests, Row, short
 _SCRIPTS: Final = re.compile(rb"(?:\.\./)+(?:bin|Scripts)/")
 _METADATA: Final = (".dist-info", ".egg-info")
 _FILES: Final = ("RECORD", "METADATA", "PKG-INFO", "")  # or the metadata are a file, as Debian has them
+_DASHES: Final = re.compile(r"[-_.]+")
 _OURS: Final = "jcache-jax"
 
 
@@ -57,7 +58,7 @@ class Distributions:
     def installed_ns(self, path: str) -> int | None:
         """Return when the distribution of a file was installed; None for a file of no distribution."""
         for place, directory in self._directories.items():
-            if directory is not None and path.startswith(place + os.sep):
+            if directory is not None and path.startswith(place) and path[len(place) : len(place) + 1] == os.sep:
                 top = path[len(place) + 1 :].partition(os.sep)[0]
                 if (newest_ns := directory.newest_ns.get(top)) is not None:
                     return newest_ns
@@ -81,19 +82,22 @@ class Distributions:
 
 
 def _read(place: str, names: list[str], changed_ns: int, digests: Digests) -> _Directory:
-    found = _Directory(changed_ns, {}, {})
+    newest_ns: dict[str, int] = {}
+    found = _Directory(changed_ns, {}, newest_ns)
     for name in names:
         for file in _FILES:
-            path = os.path.join(place, name, file) if file else os.path.join(place, name)
+            path = f"{place}{os.sep}{name}{os.sep}{file}" if file else f"{place}{os.sep}{name}"
             try:
                 status = os.stat(path)
                 digest, *tops = digests.of(path, status, _of_record if file == "RECORD" else _of_metadata)
             except OSError:
                 continue
             project, _, version = name.rpartition(".")[0].partition("-")
-            found.contents.setdefault(re.sub(r"[-_.]+", "-", project).lower(), f"{version} {digest}")
+            found.contents.setdefault(_DASHES.sub("-", project).lower(), f"{version} {digest}")
+            installed_ns = status.st_mtime_ns
             for top in tops:
-                found.newest_ns[top] = max(found.newest_ns.get(top, 0), status.st_mtime_ns)
+                if newest_ns.setdefault(top, installed_ns) < installed_ns:
+                    newest_ns[top] = installed_ns
             break
     return found
 

@@ -47,9 +47,8 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
         variables = {*variables, *variables_in(code.encode(errors="replace"))}
     prefixes = _PREFIXES + tuple(f"{name.upper()}_" for name in packages if name not in _NO_PACKAGES)
     for name in list(os.environ):
-        value = os.environ.get(name, "")
         if name == "PYTHONHASHSEED" or ((name in variables or name.startswith(prefixes)) and not _is_of_caches(name)):
-            found[f"environment {name}"] = _digest(_relative(value, top))
+            found[f"environment {name}"] = _digest(_relative(os.environ.get(name, ""), top))
     return found, reason
 
 
