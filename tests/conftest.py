@@ -27,7 +27,7 @@ from tests.helpers.remote_stores import az, remote, s3  # noqa: E402, F401  fixt
 
 TESTS = Path(__file__).parent
 FIRST_TIER = "about 5 minutes on two cores"
-LONG_TIER = "about 35 minutes on two cores"
+LONG_TIER = "about 15 minutes on two cores, with --wide 35"
 
 SEED = os.environ.get("JCACHE_SEED")  # read now: `home` takes it out of the environment
 SURROUNDINGS = (
@@ -48,6 +48,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the proofs in their full form, which takes long")
+    parser.addoption("--wide", action="store_true", help="run all cases of the long tier, not a third of each table's")
     parser.addoption("--search", action="store_true", help="try new examples and seeds in place of those of each run")
 
 
@@ -73,10 +74,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"the first tier: {FIRST_TIER}; `pytest -m full` runs the long one, {LONG_TIER}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test that starts JAX, and a proof, is in the long tier, but for those that are marked `smoke`.
 
     Whatever takes longer than a second, all its cases together, may be marked `full`: then it is in the long tier, too.
+    There, a third of each test's cases run, the same in each run, unless all are asked for, a test is named on the
+    command line, or it is marked `whole`; what is marked `wide` is left out.
     """
     for item in items:
         if item.path.is_relative_to(TESTS / "contract"):
@@ -87,6 +90,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.full)
         if smoke and (since := smoke.kwargs.get("since")) and version_of("jax") < numbers_of(since):
             item.add_marker(pytest.mark.skip(reason=f"only from jax {since} on"))
+    if not (config.option.wide or config.option.full or any("::" in each for each in config.args)):
+        left_out = narrowed([item for item in items if item.get_closest_marker("full")])
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def narrowed(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the tests and cases that are left out of a run that is not wide."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in sorted(items, key=lambda item: item.nodeid):  # pytest-randomly has mixed them
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out: set[pytest.Item] = set()
+    for cases in tests.values():
+        if cases[0].get_closest_marker("wide"):
+            left_out.update(cases)
+        elif not cases[0].get_closest_marker("whole"):
+            left_out.update(case for number, case in enumerate(cases) if number % 3)
+    return left_out
 
 
 def version_of(distribution: str) -> list[int]:

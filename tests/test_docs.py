@@ -130,6 +130,7 @@ def test_the_changelog_is_kept() -> None:
     assert jcache.__version__ == project["version"]
 
 
+@pytest.mark.whole
 @pytest.mark.jax
 @pytest.mark.parametrize(
     "page",
@@ -156,6 +157,7 @@ def need_library(page: Path) -> None:
         pytest.skip(f"{page.stem} is not installed: pip install '.[programs]'")
 
 
+@pytest.mark.whole
 @pytest.mark.jax
 @pytest.mark.parametrize("page", WITH_TRACES, ids=name_of)
 def test_the_program_of_a_library_starts_warm(page: Path, tmp_path: Path) -> None:

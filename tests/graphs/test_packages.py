@@ -79,6 +79,7 @@ def loaded_elsewhere(root: Root, calls: list[tuple[str, dict[str, Any]]]) -> Any
 
 
 @pytest.mark.full
+@pytest.mark.whole
 @pytest.mark.parametrize("name", CALLS)
 def test_values_come_back_in_another_process(native: Root, cache: GraphCache, name: str) -> None:
     """Each value is stored, and the next process gets one with the same bits, labels, order, attributes and flags."""

@@ -7,7 +7,7 @@ import pytest
 
 from tests.proofs.called_back import CALLED, Told, program, run
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.whole]
 BATCH = 20
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.proofs.changes import DATA, Case, cases, runnable, tried
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.whole]
 PARTS = 3  # which several workers can run at once
 SAMPLE = 5  # cases of each part
 

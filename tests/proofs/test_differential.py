@@ -9,7 +9,7 @@ import pytest
 
 from tests.proofs.generated import BATCH, SORTS, Batch, Program
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.whole]
 PARTS = 4  # which several workers can run at once
 NOT_SERVED = "not served again"
 RIGHT = {"jit": "jax.jit", "graph": "plain Python"}

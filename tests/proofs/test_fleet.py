@@ -18,7 +18,7 @@ from tests.helpers.remote_servers import web_server
 from tests.helpers.waiting import LIMIT_S, until
 from tests.runtime.test_enable import clean
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.whole]
 
 PROGRAMS = 3
 PROGRAM = f"""

@@ -279,6 +279,7 @@ def check_use(root: Root) -> None:
                 assert store.get(kind, key(number)) == data
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_killed(
     operation: str, zygote: Zygote, tmp_path: Path, chance: random.Random, full: bool, monkeypatch: pytest.MonkeyPatch

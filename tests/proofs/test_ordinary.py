@@ -7,7 +7,7 @@ import pytest
 
 from tests.proofs.ordinary import DATA, programs, started
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.whole]
 PARTS = 4  # which several workers can run at once
 SAMPLE = 2  # programs of each part
 COLD = {  # what they ask for while they are traced, so that their second and third start compare

@@ -190,6 +190,7 @@ THIN = {  # a plasma for which torax's own checks fail, with the same programs
 }
 
 
+@pytest.mark.wide
 @needs("torax")
 def test_torax_with_errors_enabled(tmp_path: Path) -> None:
     """Torax's basic configuration compiles nothing the second time, computes the same bits, and raises its errors."""
