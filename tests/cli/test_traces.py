@@ -110,6 +110,7 @@ def test_the_report_for_people(place: Place) -> None:
     assert re.search(rf"^  trace hit  {short_key(place.traces['step'])} +\S+ s$", text, re.MULTILINE)
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_a_miss_says_what_has_changed(place: Place) -> None:
     """The counted reasons name changed shapes and changed files."""
@@ -250,6 +251,7 @@ def test_a_hit_is_a_use_of_all_that_serves(place: Place) -> None:
     assert began < trace < program and executable > began
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_prune_keeps_traces_whole(jcache: Jcache, place: Place) -> None:
     """A prune to a number of entries keeps traces complete, and does what the dry run announces."""

@@ -101,6 +101,7 @@ def test_any_records_are_explained_without_a_traceback(found: list[Any], root: R
             explain_report.render_comparison(compare_keys(history, key, min(history.keys), TextPrograms(), evidence))
 
 
+@pytest.mark.full
 @settings(max_examples=200)
 @given(found=st.lists(records(), max_size=3), text=TEXT | st.sampled_from(["last", "jit_", "2026"]))
 def test_any_text_stands_for_something_or_is_refused_in_a_sentence(found: list[Any], text: str) -> None:

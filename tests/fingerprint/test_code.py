@@ -155,6 +155,7 @@ def test_the_key_is_the_same_in_every_process_and_directory(tmp_path: Path) -> N
     assert len(hashes) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("other", OTHER_VERSIONS, indirect=True)
 def test_another_python_makes_another_key(other: str, tmp_path: Path) -> None:
     """A key holds for one version of Python, whose bytecode it is made of."""

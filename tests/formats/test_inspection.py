@@ -267,6 +267,7 @@ def test_only_the_container_raises() -> None:
         inspect(h200_entry("jit_stage"), limit=100)
 
 
+@pytest.mark.full
 @settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_mutated_insides_never_raise(data: st.DataObject) -> None:

@@ -135,6 +135,7 @@ def test_block_headers_and_padding(chunks: list[tuple[str, int, bytes]]) -> None
     assert [bit for bit in bits if is_whole(flipped(data, bit))] == []
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_file_is_whole_until_a_bit_flips(data: st.DataObject) -> None:

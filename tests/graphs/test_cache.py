@@ -404,6 +404,7 @@ def captured(values: Any) -> Callable[[], Any]:
     return build
 
 
+@pytest.mark.full
 def test_a_closure_over_arrays(cache: GraphCache) -> None:
     """Arrays that a function closes over are part of its key, those of JAX too."""
     import jax.numpy as jnp

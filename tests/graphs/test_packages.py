@@ -178,6 +178,7 @@ def change(value: Any) -> None:
         value.data[0] = 7
 
 
+@pytest.mark.full
 def test_matrices_share_arrays_as_they_did(cache: GraphCache) -> None:
     """Two matrices with the same indices, and the array that one was made of, share memory in a hit."""
     sp = pytest.importorskip("scipy.sparse")

@@ -40,6 +40,7 @@ def several_devices(tmp_path_factory: pytest.TempPathFactory) -> JaxEntries:
     return entries_of(SEVERAL_DEVICES, tmp_path_factory.mktemp("devices") / "several_devices.py")
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_what_this_jax_wrote_loads(cpu_entries: JaxEntries) -> None:

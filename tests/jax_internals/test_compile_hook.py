@@ -176,6 +176,7 @@ report(out, device=[d.id for d in out.devices()])
     assert (other["device"], other["loaded"], other["traced"]) == ([1], None, 0)
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_uninstalling_puts_jax_back(tmp_path: Path) -> None:
     """After `uninstall`, JAX's functions are the original ones."""

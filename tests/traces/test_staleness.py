@@ -270,6 +270,7 @@ print(json.dumps([facts(jax.jit), facts(jcache.jit)]))
 """
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_it_looks_and_complains_like_jax(tmp_path: Path) -> None:
     """Its names, signature and annotations are those of `jax.jit`'s, and what is no array is refused in JAX's words."""

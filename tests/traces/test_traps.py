@@ -183,6 +183,7 @@ def test_a_class_that_only_tracing_registers(tmp_path: Path) -> None:
     check_clean(root)
 
 
+@pytest.mark.full
 @pytest.mark.smoke(since="0.6")
 def test_nothing_of_jax_export_is_needed(tmp_path: Path) -> None:
     """jax does not install `flatbuffers`, which `jax.export` needs to serialize; traces are kept and served without."""

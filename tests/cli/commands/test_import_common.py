@@ -78,6 +78,7 @@ def test_pins_that_cannot_be_written(jcache: Jcache, archive: Path, target: Path
     assert pinned(target) == before
 
 
+@pytest.mark.full
 def test_skip_incompatible(jcache: Jcache, target: Path, tmp_path: Path) -> None:
     """Executables that can never be hit here are counted, and left out on request."""
     source = create_root(tmp_path / "source")

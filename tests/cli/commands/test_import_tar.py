@@ -43,6 +43,7 @@ def test_nothing_of_a_cache(target: Path, files: dict[str, bytes]) -> None:
         assert not target.exists()
 
 
+@pytest.mark.full
 def test_packed_anew(tmp_path: Path, target: Path) -> None:
     """An archive whose members were packed again is imported as a tar; the message names what is lost, with exit 3."""
     raw = _raw(packed(populated(tmp_path / "source")))

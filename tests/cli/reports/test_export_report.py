@@ -50,6 +50,7 @@ class TestDamage:
         manifest, result = exported(jcache, cache, "--json", "-q")
         assert result.code == 3 and [one["key"] for one in result.json["damaged"]] == [path.name[:-6]]
 
+    @pytest.mark.full
     def test_what_is_being_written(self, jcache: Jcache, cache: Path) -> None:
         """An entry that is being written is named and not exported, with exit 3."""
         (path := cache / f"{min(keys(cache))}-cache").write_bytes(path.read_bytes()[:-9])

@@ -98,6 +98,7 @@ def test_cold_run_stores_everything(cold: tuple[Path, RunReport]) -> None:
     assert found.compile_seconds > 0
 
 
+@pytest.mark.full
 @pytest.mark.smoke
 @pytest.mark.jax
 def test_warm_run_of_a_copy_elsewhere_hits(cold: tuple[Path, RunReport], tmp_path: Path) -> None:

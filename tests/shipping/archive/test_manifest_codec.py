@@ -77,6 +77,7 @@ def refusal(data: bytes) -> str:
     return message
 
 
+@pytest.mark.full
 @settings(max_examples=60)
 @given(MANIFESTS)
 def test_manifests_round_trip(manifest: Manifest) -> None:
@@ -220,6 +221,7 @@ def test_a_large_manifest_is_read_in_few_steps() -> None:
     assert (many - few) / 1500 < 150
 
 
+@pytest.mark.full
 def test_a_large_manifest_is_read_in_little_memory() -> None:
     """A line takes less than 2 KiB."""
     count = 20_000

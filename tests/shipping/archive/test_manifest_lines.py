@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from jcache.shipping.archive.manifest import Item
@@ -43,6 +44,7 @@ def test_a_usual_line_is_the_schemas(item: Item) -> None:
     assert told is None or read_usual(told) in (None, schema_item(told))
 
 
+@pytest.mark.full
 @settings(max_examples=300)
 @given(USUAL, st.integers(0, 400), st.sampled_from(list('0123456789abf"\\{}[],:.-+eE \n\t\0é{')), st.booleans())
 @example(ITEM, 9, "0", False)

@@ -89,6 +89,7 @@ def test_entries_that_vanished_are_absent_and_omitted() -> None:
     assert contents_of(stream.getvalue()) == (made.manifest, {}, frozenset(gone))
 
 
+@pytest.mark.full
 @needs_zstd
 @pytest.mark.parametrize("buffer", [1 << 10, 32 << 10, 1 << 20])
 def test_what_we_write_is_never_taken_for_a_bomb(monkeypatch: pytest.MonkeyPatch, buffer: int) -> None:
