@@ -30,7 +30,6 @@ from jcache.graphs.keyed_call import KeyedCall, KeyedCalls
 from jcache.graphs.roots import Places
 from jcache.graphs.stats import GraphStats
 from jcache.graphs.told import Told, name_of_function
-from jcache.jax_internals import registry
 from jcache.runs.calls import NOT_STORED
 from jcache.runtime.build_context import Build, is_building, is_nested
 from jcache.runtime.explain import Explanation
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 DependsOn: TypeAlias = Callable[[], Any] | Iterable[Callable[[], Any]]
 R = TypeVar("R")
 
-record_always(registry.is_tracing)
+record_always()
 
 _NESTED_WAIT: Final = 60.0  # seconds that a build waits for another one: two may wait for each other
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.depends_on import Dependency, parse_depends_on
 from jcache.fingerprint.io.audit import record_always
-from jcache.jax_internals import registry, tracing
+from jcache.jax_internals import tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.build_context import is_nested
@@ -35,7 +35,7 @@ from jcache.units import parse_choice
 if TYPE_CHECKING:
     from jcache.runtime.explain import Explanation
 
-record_always(registry.is_tracing)
+record_always()
 
 _INSIDE: Final = "it is called inside jax.jit, jax.vmap or jax.grad: put jcache.jit around the outermost function"
 

@@ -12,9 +12,8 @@ import pytest
 from jcache.fingerprint.io import memos
 from jcache.fingerprint.io.audit import record_always
 from jcache.fingerprint.io.reads import Reads
-from jcache.jax_internals import registry
 
-record_always(registry.is_tracing)
+record_always()
 
 
 @functools.cache

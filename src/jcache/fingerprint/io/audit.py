@@ -26,19 +26,17 @@ _PROBE: Final = "jcache.fingerprint.io"
 _HOMES: Final = (*threads.HOMES, *libraries.HOMES, *chances.HOMES)
 _patches: Final[list[Patch]] = []
 _last: tuple[list[Any], tuple[Patch, ...]] = [], ()  # the objects to patch at the last block, and the patches
+_records_always = False  # whether `record_always` was called
 _is_hooked: bool | None = None  # whether the hook is called; None before it is there
 
 
-def record_always(is_tracing: Callable[[], bool]) -> None:
-    """Record from now on, in the whole process, what is read while memoized results are made; see `memos`.
-
-    Args:
-        is_tracing: returns whether JAX is tracing in this thread.
-    """
+def record_always() -> None:
+    """Record from now on, in the whole process, what is read while memoized results are made; see `memos`."""
+    global _records_always
     with lock:
-        if not memos.is_on() and type(os.environ) is os._Environ:
+        if not _records_always and type(os.environ) is os._Environ:
             _add_hook()
-            memos.begin(is_tracing)
+            _records_always = True
             Patch(os._Environ, "__getitem__", _recording_variables)
 
 
@@ -98,7 +96,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     global _is_hooked
     if not _MEMO_EVENTS:  # the interpreter is ending, and has emptied this module
         return
-    if event in _MEMO_EVENTS and memos.is_on():
+    if event in _MEMO_EVENTS and _records_always:
         memos.note(sys._getframe(1), event, arguments)
     if not open_blocks.are_none() and (blocks := open_blocks.of_this_thread()):
         if event == "open":

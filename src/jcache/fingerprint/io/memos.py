@@ -1,8 +1,8 @@
 """Record what was read for memoized results: those of `functools.lru_cache`, and JAX's traces.
 
-A block that takes such a result reads nothing again, but depends on what was read when the result was made. From
-`begin` on, this module records in all threads, in blocks and outside, which files and directories are opened and which
-environment variables are read. A block depends on what was read
+A block that takes such a result reads nothing again, but depends on what was read when the result was made. After
+`audit.record_always`, this module records in all threads, in blocks and outside, which files and directories are opened
+and which environment variables are read. A block depends on what was read
 
 - for the results of each ``lru_cache`` that was hit during the block,
 - while JAX was tracing anything, because nothing reports which trace a block calls.
@@ -16,7 +16,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from jcache.fingerprint.io.attribution import Reader, is_own, package_of, reader
 from jcache.fingerprint.io.digests import Look, is_read, label_of, names_in, now, path_of, seen, variable
+from jcache.jax_internals.registry import is_tracing
 
 if TYPE_CHECKING:
     from jcache.fingerprint.io.reads import Reads
@@ -40,19 +41,8 @@ _LISTS: Final = frozenset({"os.listdir", "os.scandir"})
 Noted = dict[str, tuple[str, str]]  # label -> the label of a quick check, and its text then
 _of_lru: Final[WeakKeyDictionary[Any, Noted]] = WeakKeyDictionary()
 _of_traces: Final[Noted] = {}
-_is_tracing: Callable[[], bool] | None = None
 _unused_lookups: Final[dict[tuple[int, int, str], int]] = {}
 _lost = ""  # why something could not be recorded
-
-
-def begin(is_tracing: Callable[[], bool]) -> None:
-    """Record from now on what is read for memoized results; see `jcache.fingerprint.io.audit.record_always`."""
-    global _is_tracing
-    _is_tracing = is_tracing
-
-
-def is_on() -> bool:
-    return _is_tracing is not None
 
 
 def note(frame: FrameType, event: str, arguments: tuple[Any, ...]) -> None:
@@ -72,7 +62,7 @@ def note(frame: FrameType, event: str, arguments: tuple[Any, ...]) -> None:
 
 def _note(frame: FrameType, event: str, name: str) -> None:
     global _lost
-    is_traced = _is_tracing is not None and _is_tracing()
+    is_traced = is_tracing()
     at = frame
     while at.f_globals.get("__name__") in _LOOKING_UP and at.f_back is not None:
         at = at.f_back
