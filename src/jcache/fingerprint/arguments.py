@@ -45,12 +45,17 @@ def bound(call: Call) -> list[tuple[str, Any]]:
     return [*((str(number), value) for number, value in enumerate(call.args)), *_keywords(call.kwargs)]
 
 
+def defaults_of(function: FunctionType) -> dict[str, Any]:
+    """Return the defaults of a function's parameters: of positional ones in their order, then of others by name."""
+    positional = function.__code__.co_varnames[: function.__code__.co_argcount]
+    found = dict([*zip(positional[::-1], (function.__defaults__ or ())[::-1], strict=False)][::-1])
+    return found | dict(sorted((function.__kwdefaults__ or {}).items()))
+
+
 def _bound(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]] | None:
     code = function.__code__
     count, more = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    names = code.co_varnames
-    defaults = dict(zip(names[:count][::-1], (function.__defaults__ or ())[::-1], strict=False))
-    defaults.update(function.__kwdefaults__ or {})
+    names, defaults = code.co_varnames, defaults_of(function)
     found = list(zip(names[:count], args, strict=False))
     for at in range(len(found), more):
         name = names[at]

@@ -9,6 +9,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint.arguments import defaults_of
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
@@ -153,31 +154,17 @@ class References(Parts, ABC):
         """Add what a function has besides its code: its name, defaults, closure and attributes."""
         if function.__name__ != code.co_name:
             items.append(text(function.__name__))
-        if function.__defaults__ or function.__kwdefaults__:
-            self._defaults(function, code, label)
+        name = label.partition(" ")[2] or self._name
+        for parameter, value in defaults_of(function).items():
+            self.part(f"default {parameter} of {name}", value)
         if function.__closure__:
-            items += self._closure(function, code, self._short(label))
+            items += self._closure(function, code, name)
         if function.__dict__:
-            name = self._short(label)
             for attribute, value in sorted(function.__dict__.copy().items()):
                 items.append(
                     text(attribute)
                     + self._member(f"attribute {attribute} of {name}", self.then(function, attribute, value))
                 )
-
-    def _short(self, label: str) -> str:
-        return label.partition(" ")[2] or self._name
-
-    def _defaults(self, function: FunctionType, code: CodeType, label: str) -> None:
-        name = self._short(label)
-        if function.__defaults__:
-            last = code.co_argcount
-            count = min(last, len(function.__defaults__))
-            for each, value in zip(code.co_varnames[last - count : last], function.__defaults__[-count:], strict=False):
-                self.part(f"default {each} of {name}", value)
-        if function.__kwdefaults__:
-            for each, value in sorted(function.__kwdefaults__.items()):
-                self.part(f"default {each} of {name}", value)
 
     def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
         items = []
