@@ -26,7 +26,7 @@ _LOCAL: Final = frozenset(
 )  # fmt: skip
 _STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL", "STORE_FAST_LOAD_FAST",
                            "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
-_ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "ROT_TWO", "COPY"})
+_ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "COPY"})
 NOTHING: Final = ("nothing",)
 _BY_NAME: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller", "__getattribute__"})
 _GETTERS: Final = frozenset({"attrgetter", "methodcaller"})

@@ -6,6 +6,7 @@ Where a mutable object occurs again, a back reference stands for it: one list in
 # ruff: noqa: ANN401 - these functions take whatever a program has
 
 import enum
+import functools
 import io
 import sys
 import types
@@ -245,8 +246,7 @@ def _by_key(encoder: Encoder, value: Any) -> bytes:
     return several(b"keyed", items)
 
 
-def _of_fixed(encoder: Encoder, value: Any) -> bytes:
-    return _by_key(encoder, value)
+_of_fixed: Final = functools.partial(_by_key)  # of instances that never change
 
 
 def _generic(encoder: Encoder, value: Any) -> bytes:
