@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache.errors import NotStorable, Unresolved
 from jcache.fingerprint import digest_of
+from jcache.fingerprint.describe import vars_of
 from jcache.formats.pytrees.classes import lookup, slots_of
 from jcache.jax_internals.registry import registry
 
@@ -44,7 +45,7 @@ def name_in_module(value: Any) -> str | None:
     if isinstance(value, type | FunctionType | BuiltinFunctionType) or type(value).__name__ == "PjitFunction":
         names = value.__module__, value.__qualname__
     else:
-        held = state_of(value)
+        held = vars_of(value)
         names = held.get("__module__"), held.get("__qualname__")
     return ":".join(names) if all(type(name) is str for name in names) else None
 
@@ -68,15 +69,7 @@ def object_named(name: str) -> Any:
 def is_sentinel(value: object) -> bool:
     """Return whether a value is an instance of a plain Python class and has no state."""
     cls = type(value)
-    return cls.__base__ is object and "__dict__" in vars(cls) and not state_of(value) and not slots_of(cls)
-
-
-def state_of(value: object) -> dict[str, Any]:
-    """Return a copy of an instance's ``__dict__``."""
-    try:
-        return dict(object.__getattribute__(value, "__dict__"))
-    except (AttributeError, TypeError, ValueError):
-        return {}
+    return cls.__base__ is object and "__dict__" in vars(cls) and not vars_of(value) and not slots_of(cls)
 
 
 def parts_of(aux: Any) -> list[Any] | None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import enum
-import math
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
@@ -16,10 +15,11 @@ from types import BuiltinFunctionType, CellType, FunctionType, MethodType, Modul
 from typing import Any, Final
 
 from jcache.errors import NotStorable, Unresolved
+from jcache.fingerprint.describe import vars_of
 from jcache.formats import pytrees
 from jcache.formats.pytrees import dtypes
 from jcache.formats.pytrees.classes import find, held_by, is_flag, is_namedtuple, name_of, slots_of
-from jcache.formats.pytrees.grammar import Unsupported, is_text
+from jcache.formats.pytrees.grammar import Unsupported
 from jcache.jax_internals import avals, treedefs
 from jcache.traces import structures
 from jcache.traces.callbacks.codes import digest_of, place_of
@@ -96,12 +96,9 @@ class Writer:
                 )
 
     def _value(self, value: Any) -> Json:
-        if value is None or type(value) is bool:
-            return value
-        if type(value) is str and is_text(value):
-            return ["frames", without_directories(value)] if has_frames(value) else value
-        if (type(value) is int and value.bit_length() <= 64) or (type(value) is float and math.isfinite(value)):
-            return value
+        if structures.is_plain(value):
+            is_told = type(value) is str and has_frames(value)
+            return ["frames", without_directories(value)] if is_told else value
         if id(value) in self._numbers:
             self._owners[id(value)] += 1
             return ["made", self._numbers[id(value)]]
@@ -269,9 +266,7 @@ class Writer:
         if not plain or isinstance(value, BaseException):
             raise NotStorable(f"it holds a {name.removeprefix('builtins:')}, which jcache cannot make again")
         slots = {each: getattr(value, each) for each in slots_of(cls) if hasattr(value, each)}
-        held = treedefs.state_of(value) | {
-            each: at for each, at in slots.items() if each not in {"__dict__", "__weakref__"}
-        }
+        held = vars_of(value) | {each: at for each, at in slots.items() if each not in {"__dict__", "__weakref__"}}
         return ["instance", self._short(name), *([each, self._value(at)] for each, at in sorted(held.items()))]
 
 

@@ -35,7 +35,7 @@ another structure, a class has changed since then, and the entry cannot be used.
 """
 
 from jcache.traces.structures.decoding import decode
-from jcache.traces.structures.encoding import encode
+from jcache.traces.structures.encoding import encode, is_plain
 from jcache.traces.structures.keys import Structure, aval_key
 
-__all__ = ["Structure", "aval_key", "decode", "encode"]
+__all__ = ["Structure", "aval_key", "decode", "encode", "is_plain"]

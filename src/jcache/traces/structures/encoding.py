@@ -137,7 +137,7 @@ class _Likes:
         Raises:
             NotStorable: JSON cannot have them, and they are in no like.
         """
-        if aux is None or _is_plain(aux):
+        if is_plain(aux):
             return aux
         if type(aux) is list or type(aux) is tuple:
             parts = [self.written(part, at and [*at, index]) for index, part in enumerate(aux)]
@@ -168,13 +168,13 @@ class _Likes:
         return {"like": at}
 
 
-def _is_plain(aux: Any) -> bool:
+def is_plain(aux: Any) -> bool:
     """Return whether JSON has a value as it is."""
     if type(aux) is str:
         return is_text(aux)
     if type(aux) is float:
         return math.isfinite(aux)
-    return type(aux) is bool or (type(aux) is int and aux.bit_length() <= 64)
+    return aux is None or type(aux) is bool or (type(aux) is int and aux.bit_length() <= 64)
 
 
 def _by_name(aux: object) -> Json:
