@@ -11,12 +11,11 @@ from typing import Any, Final
 from jcache.fingerprint import origins
 
 _MADE: Final = frozenset(
-    {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__",
-     "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__", "__abstractmethods__",
-     "_abc_impl", "__orig_bases__", "__parameters__", "__type_params__", "__dataclass_fields__",
-     "__dataclass_params__", "__protocol_attrs__", "__non_callable_proto_members__", "_is_protocol",
-     "_is_runtime_protocol", "__attrs_props__", "__callable_proto_members_only__",
-     "__mutable_keys__", "__readonly_keys__", "__slotnames__"}
+    {"__module__", "__doc__", "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__",
+     "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl", "__orig_bases__",
+     "__parameters__", "__type_params__", "__dataclass_fields__", "__dataclass_params__", "__protocol_attrs__",
+     "__non_callable_proto_members__", "_is_protocol", "_is_runtime_protocol", "__attrs_props__",
+     "__callable_proto_members_only__", "__mutable_keys__", "__readonly_keys__", "__slotnames__"}
 )  # fmt: skip
 _FIELD: Final = ("name", "default", "default_factory", "init", "repr", "hash", "compare", "kw_only", "metadata")
 _PARAMETERS: Final = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")

@@ -93,8 +93,6 @@ def _attribute(module: types.ModuleType, name: str, above: Resolved) -> Resolved
 
 def _submodule(module: types.ModuleType, name: str) -> Any:
     """Import and return a submodule, as ``from package import module`` does if it is no attribute yet."""
-    if not hasattr(module, "__path__"):
-        return ABSENT
     try:
         return importlib.import_module(f"{module.__name__}.{name}")
     except Exception:  # noqa: BLE001  the user's code

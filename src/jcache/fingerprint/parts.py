@@ -78,12 +78,13 @@ class Parts(Encoder):
         """
         while self._waiting or self._values:
             self.is_harmless = False
-            if not self._waiting:  # all code has been visited
-                self._encode(*self._values.popleft())
-                continue
-            visit, value, self._at = self._waiting.popleft()
             try:
-                visit(value, self._at)
+                if self._waiting:
+                    visit, value, self._at = self._waiting.popleft()
+                    visit(value, self._at)
+                else:  # all code has been visited
+                    self._at, value = self._values.popleft()
+                    self._encode(self._at, value)
             except Refused as refused:
                 raise self._error(self._at, refused) from None
 
@@ -141,16 +142,13 @@ class Parts(Encoder):
         self.loose.append((self._label(f"loose {what or self._at}").partition(" ")[2], value))
 
     def _encode(self, label: str, value: Any) -> None:
-        self._at = label
         self._starts.append((len(self._seen), label))
         self.is_given = label.startswith("argument ") and label != _RECEIVER
         self.may_grow = id(value) not in self.given
         try:
             encoding = self.encode(value)
-        except Refused as refused:
-            raise self._error(label, refused) from None
         except RecursionError:
-            raise self._error(label, Refused(value, "it is nested too deeply")) from None
+            raise Refused(value, "it is nested too deeply") from None
         finally:
             self.may_grow, self.is_given = True, False
         digest = sha256(encoding)

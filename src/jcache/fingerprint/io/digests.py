@@ -83,29 +83,25 @@ class Contents:
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: opening a pipe has an effect
                 return IRREGULAR
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                text = self._digested(descriptor)
+            finally:
+                os.close(descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return ABSENT
         except (OSError, ValueError) as error:
             return f"unreadable ({type(error).__name__})"
-        try:
-            text = self._digested(descriptor)
-            return ABSENT if text.startswith("0 ") and path.endswith(_WRITE_AHEAD_LOG) else text
-        except OSError as error:
-            return f"unreadable ({type(error).__name__})"
-        finally:
-            os.close(descriptor)
+        return ABSENT if text.startswith("0 ") and path.endswith(_WRITE_AHEAD_LOG) else text
 
     def _digested(self, descriptor: int) -> str:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return IRREGULAR
+        expected = os.fstat(descriptor).st_size
         digest = hashlib.sha256()
         size = 0
         while chunk := os.read(descriptor, min(_CHUNK, self._left + 1)):
             size += len(chunk)
             self._left -= len(chunk)
-            if self._left < 0 or self._left < status.st_size - size:
+            if self._left < 0 or self._left < expected - size:
                 self._left = max(self._left, 0)
                 return TOO_LARGE
             digest.update(chunk)
