@@ -20,7 +20,7 @@ from jcache.traces import structures
 from jcache.traces.format import Trace
 from jcache.traces.keys import TraceRequest
 from jcache.traces.results import OTHER_RESULT, Remade, unflattened
-from jcache.traces.stored_trace import NO_PROGRAM, StoredTrace
+from jcache.traces.stored_trace import StoredTrace
 
 T = TypeVar("T")
 
@@ -123,12 +123,4 @@ class Miss:
             mesh=compilation.mesh,
             callbacks=compilation.callbacks,
             effects=compilation.effects,
-        )
-
-    def has_unreplayable_program(self, compilation: Compilation) -> bool:
-        """Return whether the stored trace has a program of this signature, yet none that could be replayed."""
-        return (
-            self.why == NO_PROGRAM
-            and self.stored is not None
-            and self.stored.artifact(compilation.signature) is not None
         )

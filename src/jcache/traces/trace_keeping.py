@@ -19,7 +19,7 @@ from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import version_of
 from jcache.traces.difference import difference, difference_of_programs
 from jcache.traces.format import TRACES, Trace, content_of, program_key, seal_entry
-from jcache.traces.stored_trace import StoredTrace
+from jcache.traces.stored_trace import NO_PROGRAM, StoredTrace
 
 if TYPE_CHECKING:
     from jcache.traces.miss import Miss
@@ -73,7 +73,7 @@ class TraceKeeping:
         if miss.is_compared:
             observers.tell_compared(request.fingerprint.name, request.key, same=difference is None, why=miss.judged.new)
         if miss.stored is not None and difference is None:
-            if miss.has_unreplayable_program(compilation):
+            if miss.why == NO_PROGRAM and miss.stored.artifact(compilation.signature) is not None:
                 miss.is_refused = True
                 return "its program is for other devices than those that its arguments lie on"
             miss.header = miss.stored.opened.header
