@@ -82,13 +82,14 @@ def test_an_attribute_that_code_names_or_may_name_counts(body: str, tmp_path: Pa
     assert of(model).hash != before
 
 
-def test_an_attribute_that_code_names_which_only_a_value_leads_to_counts(tmp_path: Path) -> None:
-    """The names are collected from all code that is reached, whatever leads to it."""
-    model = model_of(tmp_path, "return [each.get(trainer) for each in TABLE]")
+@pytest.mark.parametrize("name", ["TABLE", "zoo"])
+def test_an_attribute_that_code_names_which_only_a_value_leads_to_counts(name: str, tmp_path: Path) -> None:
+    """The names are collected from all code that is reached, whatever leads to it, and before or after the object."""
+    model = model_of(tmp_path, f"return [each.get(trainer) for each in {name}]")
     with imported(
         tmp_path / "more", "def get(t): return t.run_id\nclass Getter:\n  def get(self, t): return get(t)"
     ) as m:
-        model.TABLE = [m.Getter()]
+        setattr(model, name, [m.Getter()])
         before = of(model)
         assert "attribute run_id of Trainer" not in before.loose
         model.trainer.run_id = "b"

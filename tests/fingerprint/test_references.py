@@ -100,6 +100,17 @@ def test_what_a_function_has_beside_its_code_is_told_by_its_names(tmp_path: Path
     }  # fmt: skip
 
 
+def test_a_variable_around_a_function_may_have_no_value_yet() -> None:
+    """It counts as none, and its value as soon as it has one."""
+
+    def build() -> object:
+        return later
+
+    before = fingerprint(build).hash
+    later = 1
+    assert fingerprint(build).hash != before
+
+
 def test_what_is_jcaches_counts_by_its_name_alone() -> None:
     """Its modules may move, and its code is none of the program's."""
     assert fingerprint(build, (JcacheError,)).parts["argument value"] == "jcache.JcacheError"
