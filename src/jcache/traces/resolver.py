@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache import clock
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
+from jcache.fingerprint.arguments import Call
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.io import memos
 from jcache.jax_internals import avals, meshes, preload, stablehlo, tracing
@@ -209,7 +210,7 @@ class Resolver:
             resolver = ours()
             if resolver is None:
                 raise NotStorable("it calls back to the host")
-            return callbacks.write(found, callbacks.Origin(resolver.function, *static))
+            return callbacks.write(found, Call(resolver.function, *static))
 
         return keep
 
@@ -226,7 +227,7 @@ class Resolver:
         from jcache.traces import callbacks
 
         with jax.ensure_compile_time_eval():
-            return callbacks.read(trace.callbacks, callbacks.Origin(self.function, *self._static_arguments(looked_up)))
+            return callbacks.read(trace.callbacks, Call(self.function, *self._static_arguments(looked_up)))
 
     def _call_function(self, looked_up: LookupResult, arguments: Arguments) -> tuple[Any, list[Any], Any]:
         """Call the function; return its result, the leaves and the treedef. What flattening reads is recorded, too."""
@@ -251,7 +252,6 @@ class Resolver:
         pending_call.set_current(None)
         if call is None:
             return None, None
-        reason = None
         try:
             reason = call.keep()
         except Exception as error:  # noqa: BLE001 - the program has its result in spite of any error

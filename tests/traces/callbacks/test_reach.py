@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from jcache.errors import Unresolved
-from jcache.traces.callbacks.reach import Origin, Reach, follow
+from jcache.fingerprint.arguments import Call
+from jcache.traces.callbacks.reach import Reach, follow
 
 
 class Log:
@@ -49,7 +50,7 @@ def test_a_path_leads_to_the_object_itself() -> None:
     """Through closures and their variables, defaults, static arguments, globals of helpers, attributes and items."""
     closed, static = Log(), Log()
     function: Any = make(closed)
-    origin = Origin(function, (None, static), {"named": [static.parts]})
+    origin = Call(function, (None, static), {"named": [static.parts]})
     reach = Reach(origin)
     sought = [
         closed, closed.rows, closed.parts["inner"], closed.parts["inner"][0], LOG, LOG.rows, Log.shared, static.rows,
@@ -62,7 +63,7 @@ def test_a_path_leads_to_the_object_itself() -> None:
 
 def test_what_is_reached_by_no_name_has_no_path() -> None:
     """Globals that no code names, and what was made meanwhile."""
-    reach = Reach(Origin(make(Log()), (), {}))
+    reach = Reach(Call(make(Log()), (), {}))
     assert reach.path_to(UNUSED) is None and reach.path_to([]) is None
 
 
@@ -74,14 +75,14 @@ def test_methods_and_partial_functions_lead_on() -> None:
         (functools.partial(print, given), given),
         (log.rows.append, log.rows),
     ):
-        origin = Origin(function, (), {})
+        origin = Call(function, (), {})
         path = Reach(origin).path_to(sought)
         assert path is not None and follow(path, origin) is sought
 
 
 def test_globals_of_the_functions_own_module_have_no_module() -> None:
     """The same function may stand in another one, where its own globals are meant."""
-    path = Reach(Origin(make(Log()), (), {})).path_to(LOG)
+    path = Reach(Call(make(Log()), (), {})).path_to(LOG)
     assert path == [["global", "", "LOG"]]
 
 
@@ -93,4 +94,4 @@ def test_globals_of_the_functions_own_module_have_no_module() -> None:
 def test_a_path_that_leads_nowhere_is_told(path: Any) -> None:
     """Whatever it says."""
     with pytest.raises(Unresolved, match="there is nothing at"):
-        follow(path, Origin(make, (), {}))
+        follow(path, Call(make, (), {}))

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from jcache.errors import Unresolved
-from jcache.traces.callbacks import Origin, read, write
+from jcache.fingerprint.arguments import Call
+from jcache.traces.callbacks import read, write
 
 ROWS: list[Any] = []
 
@@ -29,7 +30,7 @@ def make(rows: Any, name: str) -> Callable[..., Any]:
     return call
 
 
-ORIGIN = Origin(traced, (), {})
+ORIGIN = Call(traced, (), {})
 
 
 def recipes() -> Any:

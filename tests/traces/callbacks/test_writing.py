@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from jcache.errors import NotStorable
-from jcache.traces.callbacks import Origin, read, write
+from jcache.fingerprint.arguments import Call
+from jcache.traces.callbacks import read, write
 
 KEPT: list[Any] = []
 ROWS: list[Any] = []
@@ -69,7 +70,7 @@ def traced() -> Any:
     return ROWS
 
 
-ORIGIN = Origin(traced, (), {})
+ORIGIN = Call(traced, (), {})
 
 
 def again(*callbacks: Callable[..., Any]) -> list[Callable[..., Any]]:

@@ -34,8 +34,7 @@ function. An object that the program can change is used itself if the traced fun
 `reach`), and copied if nothing else refers to it; otherwise the trace is not stored. Reading a recipe imports nothing.
 """
 
-from jcache.traces.callbacks.reach import Origin
 from jcache.traces.callbacks.reading import read
 from jcache.traces.callbacks.writing import write
 
-__all__ = ["Origin", "read", "write"]
+__all__ = ["read", "write"]

@@ -2,7 +2,8 @@
 
 A path is a list of steps. The first is ``["function"]``, ``["argument", number]``, ``["argument", name]`` or
 ``["global", module, name]``; the others are ``["cell", name]``, ``["closure", name]``, ``["default", number]``,
-``["default", name]``, ``["attribute", name]`` and ``["item", key]``. The function's own module has an empty name.
+``["default", name]``, ``["attribute", name]`` and ``["item", key]``. The function's own module has an empty name,
+because another module may have the same function and key.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -14,10 +15,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jcache.errors import Unresolved
 from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint.arguments import Call
 from jcache.fingerprint.call import home_of
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.describe import vars_of
@@ -29,35 +31,17 @@ _MAX_STEPS: Final = 12
 _MAX_ITEMS: Final = 10_000
 
 
-class Origin(NamedTuple):
-    """The origin of paths: a traced function and its arguments.
-
-    Attributes:
-        function: the function.
-        args, kwargs: the arguments, with None in place of those that are not static.
-    """
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-    @property
-    def home(self) -> str:
-        """The module of the function, which is left out of paths: another module may have the same function and key."""
-        return home_of(self.function)
-
-
 class Reach:
     """The shortest paths to the objects that a function reaches, found as far as they are needed.
 
     Args:
-        origin: the function and its arguments.
+        origin: the function and its arguments, with None in place of those that are not static.
     """
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Call) -> None:
         self._paths: dict[int, Path] = {}
         self._alive: list[Any] = []
-        self._home = origin.home
+        self._home = home_of(origin.function)
         self._waiting: deque[tuple[Any, Path]] = deque([(origin.function, [["function"]])])
         self._waiting.extend((each, [["argument", number]]) for number, each in enumerate(origin.args))
         self._waiting.extend((each, [["argument", name]]) for name, each in origin.kwargs.items())
@@ -78,12 +62,12 @@ class Reach:
         return self._paths.get(id(value))
 
 
-def follow(path: Path, origin: Origin) -> Any:
+def follow(path: Path, origin: Call) -> Any:
     """Return the object at a path; raise `Unresolved` if there is none."""
     try:
         (first, *names), *rest = path
         if first == "global":
-            value = vars(sys.modules[names[0] or origin.home])[names[1]]
+            value = vars(sys.modules[names[0] or home_of(origin.function)])[names[1]]
         elif first == "argument":
             value = origin.args[names[0]] if type(names[0]) is int else origin.kwargs[names[0]]
         else:

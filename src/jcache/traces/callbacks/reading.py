@@ -14,6 +14,8 @@ from types import CellType, FrameType, FunctionType
 from typing import Any, Final
 
 from jcache.errors import DamagedEntry, Unresolved
+from jcache.fingerprint.arguments import Call
+from jcache.fingerprint.call import home_of
 from jcache.formats import pytrees
 from jcache.formats.pytrees import dtypes
 from jcache.formats.pytrees.classes import find, flag_of, lookup
@@ -22,12 +24,12 @@ from jcache.package import OWN_FILES
 from jcache.traces import structures
 from jcache.traces.callbacks.codes import code_at, digest_of
 from jcache.traces.callbacks.frames import with_directories
-from jcache.traces.callbacks.reach import Origin, follow
+from jcache.traces.callbacks.reach import follow
 
 Json = Any
 
 
-def read(recipes: Json, origin: Origin) -> list[Callable[..., Any]]:
+def read(recipes: Json, origin: Call) -> list[Callable[..., Any]]:
     """Return the callbacks of a traced function's program.
 
     Args:
@@ -48,10 +50,10 @@ class RecipeReader:
         origin: the traced function and its static arguments.
     """
 
-    def __init__(self, recipes: Json, origin: Origin) -> None:
+    def __init__(self, recipes: Json, origin: Call) -> None:
         self._recipes = recipes
         self._origin = origin
-        self._home = origin.home
+        self._home = home_of(origin.function)
         self._made: dict[int, Any] = {}
         self._unfilled: list[Callable[[], object]] = []
 

@@ -15,6 +15,8 @@ from types import BuiltinFunctionType, CellType, FunctionType, MethodType, Modul
 from typing import Any, Final
 
 from jcache.errors import NotStorable, Unresolved
+from jcache.fingerprint.arguments import Call
+from jcache.fingerprint.call import home_of
 from jcache.fingerprint.describe import vars_of
 from jcache.formats import pytrees
 from jcache.formats.pytrees import dtypes
@@ -24,7 +26,7 @@ from jcache.jax_internals import avals, treedefs
 from jcache.traces import structures
 from jcache.traces.callbacks.codes import digest_of, place_of
 from jcache.traces.callbacks.frames import has_frames, without_directories
-from jcache.traces.callbacks.reach import Origin, Reach
+from jcache.traces.callbacks.reach import Reach
 from jcache.traces.callbacks.reading import RecipeReader, locals_of
 
 Json = Any
@@ -33,7 +35,7 @@ _CONSTANTS: Final = (int, float, complex, str, bytes, frozenset, range, slice)
 _ANOTHER: Final = "it would be made again as another one"
 
 
-def write(callbacks: Sequence[Any], origin: Origin) -> Json:
+def write(callbacks: Sequence[Any], origin: Call) -> Json:
     """Return the recipes of the callbacks of a traced function's program.
 
     The recipes are read and written once more, to check that they describe the same callbacks.
@@ -65,9 +67,9 @@ class Writer:
         are_copies: whether the callbacks were made from recipes; then nothing else refers to their parts.
     """
 
-    def __init__(self, origin: Origin, *, are_copies: bool = False) -> None:
+    def __init__(self, origin: Call, *, are_copies: bool = False) -> None:
         self._reach = Reach(origin)
-        self._home = origin.home
+        self._home = home_of(origin.function)
         self._are_copies = are_copies
         self._things: list[Json] = []
         self._numbers: dict[int, int] = {}
