@@ -149,12 +149,7 @@ class CallLookup:
         return _SLOWER if known else None
 
     def explain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Explanation:
-        """Return whether a first call would start warm, and if not, why; nothing is run or written.
-
-        Args:
-            args: the positional arguments of the call.
-            kwargs: the keyword arguments of the call.
-        """
+        """Return whether a first call would start warm, and if not, why; nothing is run or written."""
         try:
             rough_key = rough_call_key(self._rough_function_key, self.statics, args, kwargs)
             reason = self._reason_slower(rough_key) or tracing.reason_not_to_replay()

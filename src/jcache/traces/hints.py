@@ -37,11 +37,7 @@ _MAX_FILE_BYTES: Final = 1 << 20
 
 
 class Hints:
-    """The hints of a root. A hint that cannot be read or written is ignored.
-
-    Args:
-        root: the root.
-    """
+    """The hints of a root. A hint that cannot be read or written is ignored."""
 
     def __init__(self, root: Root) -> None:
         self._root = root

@@ -80,12 +80,7 @@ class Miss:
         return result
 
     def take(self, values: Sequence[Any], treedef: Any) -> None:
-        """Set types and structure of the result; if they cannot be stored, set the reason.
-
-        Args:
-            values: the leaves of the result.
-            treedef: the treedef of the result.
-        """
+        """Set types and structure of the result; if they cannot be stored, set the reason."""
         try:
             self.results = avals.results_of(values, self.request.leaves)
             self.structure = structures.encode(treedef, self.request.likes)

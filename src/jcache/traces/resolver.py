@@ -265,12 +265,7 @@ class Resolver:
         return call, reason
 
     def may_trace_instead(self, error: BaseException, arguments: Any) -> bool:
-        """Return whether a call that raised may be made again: its replay failed before its program ran.
-
-        Args:
-            error: what the call raised.
-            arguments: the arguments of the call.
-        """
+        """Return whether a call that raised may be made again: its replay failed before its program ran."""
         from jax.tree_util import tree_leaves
 
         collector.go_on()

@@ -30,10 +30,6 @@ def unflattened(treedef: Any, leaves: Sequence[Any]) -> Remade | str:
     """Return the result of a treedef and leaves if it flattens to the same leaves and treedef, else why not.
 
     Such a result is to JAX the same as the one that the function itself returned.
-
-    Args:
-        treedef: the treedef.
-        leaves: the leaves.
     """
     from jax.tree_util import tree_flatten, tree_unflatten
 

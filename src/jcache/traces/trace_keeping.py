@@ -28,12 +28,7 @@ _CONTENT: Final = "content"  # the key part with the digest of `content_of`
 
 
 class TraceKeeping:
-    """The storage of traces in a root, and of the results of comparisons.
-
-    Args:
-        store: the store of the root.
-        comparisons: the comparisons of traces.
-    """
+    """The storage of traces in a root, and of the results of comparisons."""
 
     def __init__(self, store: SealedStore, comparisons: Comparisons) -> None:
         self._store = store
@@ -41,10 +36,6 @@ class TraceKeeping:
 
     def keep(self, miss: Miss, compilation: Compilation) -> str | None:
         """Store or compare a trace that was compiled, and store its program.
-
-        Args:
-            miss: the state of the call.
-            compilation: the record of the compilation.
 
         Returns:
             The reason why trace or program is not stored; None if both are.

@@ -45,12 +45,6 @@ def place_of(function: FunctionType) -> tuple[str, str, str, int]:
 def code_at(name: str, qualname: str, digest: str, number: int) -> tuple[CodeType, dict[str, Any]]:
     """Return the code at a place, and the globals of its module.
 
-    Args:
-        name: the name of the module.
-        qualname: the qualified name of the code.
-        digest: the digest of the code.
-        number: the number among codes with this name and digest.
-
     Raises:
         Unresolved: the module is not imported, or has no such code.
     """

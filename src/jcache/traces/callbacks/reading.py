@@ -43,12 +43,7 @@ def read(recipes: Json, origin: Call) -> list[Callable[..., Any]]:
 
 
 class RecipeReader:
-    """A reader of the recipes of one program.
-
-    Args:
-        recipes: the recipes.
-        origin: the traced function and its static arguments.
-    """
+    """A reader of the recipes of one program."""
 
     def __init__(self, recipes: Json, origin: Call) -> None:
         self._recipes = recipes

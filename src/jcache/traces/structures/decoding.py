@@ -48,11 +48,7 @@ def _malformed() -> DamagedEntry:
 
 
 class _Reader:
-    """A reader of nodes.
-
-    Args:
-        likes: the structures that nodes may refer to.
-    """
+    """A reader of nodes."""
 
     def __init__(self, likes: Sequence[Treedef]) -> None:
         self._likes = list(nodes_of(*likes))

@@ -79,9 +79,6 @@ def _attempt(known: _Likes, node: Node | None) -> Json | NotStorable:
 class _Likes:
     """The nodes of the likes, with a number for each distinct node; equal nodes with equal children have one number.
 
-    Args:
-        likes: the structures.
-
     Attributes:
         first: the position in the likes of the first node with each number.
     """

@@ -20,11 +20,7 @@ _PLAIN: Final = (type(None), bool, int, float, str)
 
 
 class Structure:
-    """A structure as a part of a key.
-
-    Args:
-        treedef: its treedef.
-    """
+    """A structure as a part of a key."""
 
     __slots__ = ("treedef",)
 
