@@ -67,6 +67,7 @@ def test_an_attribute_that_no_code_names_is_no_part_of_the_key(slots: str, tmp_p
         "return getattr(trainer, 'run' + '_' * len(n) + '_id')",
         "return getattr(*(trainer, NAME))",
         "return eval('trainer.run_id')",
+        "exec('global n; n = trainer.run_id')",
         "return vars(trainer)",
         "return trainer.__dict__",
         "return copy.copy(trainer)",

@@ -99,11 +99,9 @@ class Walk(References):
 
     def _look(self, function: FunctionType, namespace: dict[str, Any], lookup: Lookup) -> bytes:
         chain, given = lookup.chain, lookup.given
-        if len(chain) == 1 and type(value := namespace.get(chain[0])) is FunctionType:
-            if (reference := self._nodes.get(id(value))) is not None:
-                return reference
-            if origins.of_path(value.__code__.co_filename) == origins.USER:
-                return self.user_function(value)
+        value = namespace.get(chain[0]) if len(chain) == 1 else None
+        if type(value) is FunctionType and origins.of_path(value.__code__.co_filename) == origins.USER:
+            return self._nodes.get(id(value)) or self.user_function(value)  # what follows finds the same, more slowly
         live: Any = function  # some versions of typeshed lack `__builtins__`
         found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
