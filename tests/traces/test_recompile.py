@@ -51,7 +51,7 @@ def programs(native: Root) -> list[str]:
     miss = missed(traces)
     for signature in ("one", "two"):
         assert traces.keeping.keep(miss, compiled(signature, signature=signature)) is None
-    traces.keeping.found(stored(traces), "one", "gpu", "jit_step-2")
+    traces.keeping.put_program(stored(traces).opened.header, "one", "gpu", "jit_step-2")
     return sorted(program_key(stored(traces).opened.header, of) for of in ("one", "two"))
 
 

@@ -26,7 +26,7 @@ def test_a_program_is_that_of_its_signature(native: Root) -> None:
 def test_a_further_device_has_an_executable_of_its_own(native: Root) -> None:
     """What was compiled for another device later is found for that one only, and has no StableHLO of its own."""
     traces = traces_of(native)
-    traces.keeping.found(store(traces), "signature", "gpu", "jit_step-2")
+    traces.keeping.put_program(store(traces).opened.header, "signature", "gpu", "jit_step-2")
     trace = stored(traces)
     assert [*trace.executables("signature", "gpu")] == ["jit_step-2"]
     assert [*trace.executables("signature", "device")] == ["jit_step-1"]
@@ -62,7 +62,7 @@ def test_a_trace_of_a_shared_root_has_programs_in_both(native: Root, tmp_path: P
     traces = traces_of(native, shared)
     trace = stored(traces)
     assert trace.artifact("signature") == b"StableHLO of program" and trace.used == []
-    traces.keeping.found(trace, "signature", "gpu", "jit_step-2")
+    traces.keeping.put_program(trace.opened.header, "signature", "gpu", "jit_step-2")
     assert [*trace.executables("signature", "gpu")] == ["jit_step-2"]
     assert trace.used == [program_key(trace.opened.header, "gpu")]
     own = store(traces_of(create_root(tmp_path / "own")))

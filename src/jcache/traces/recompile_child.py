@@ -102,7 +102,7 @@ def _compiled(key: str) -> Answer:
         configured.restore()
     if not has_executable(traces.store.root, executable):
         raise _Failed("JAX did not store what it compiled")
-    if reason := traces.keeping.found(stored, parts["signature"], device, executable):
+    if reason := traces.keeping.put_program(trace.header, parts["signature"], device, executable):
         raise _Failed(reason)
     return "recompiled", ""
 

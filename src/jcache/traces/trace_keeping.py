@@ -52,7 +52,7 @@ class TraceKeeping:
             return "it calls back to the host otherwise than before"
         if reason is None and miss.header is not None and not _is_known_executable(miss, compilation):
             executable, more = compilation.executable_key, {"text": compilation.text, "recipe": compilation.recipe}
-            reason = self._put_program(
+            reason = self.put_program(
                 miss.header, compilation.signature, compilation.device_key, executable, compilation.artifact, **more
             )
         return reason
@@ -175,23 +175,9 @@ class TraceKeeping:
             self._store.record_spent(Spent(TRACES, header.key, spent))
         if replay.compiled is None:
             return None
-        return self.found(stored, replay.signature, replay.device_key, replay.compiled)
+        return self.put_program(header, replay.signature, replay.device_key, replay.compiled)
 
-    def found(self, stored: StoredTrace, signature: str, device: str, executable: str) -> str | None:
-        """Store the name of an executable that was compiled for one more device.
-
-        Args:
-            stored: the trace.
-            signature: the signature of the program.
-            device: the device digest.
-            executable: the executable's key in JAX's cache.
-
-        Returns:
-            The reason why it is not stored; None if it is.
-        """
-        return self._put_program(stored.opened.header, signature, device, executable)
-
-    def _put_program(
+    def put_program(
         self,
         trace: EnvelopeHeader,
         signature: str,
