@@ -10,6 +10,7 @@ from jcache.formats.envelope import EnvelopeHeader, open_envelope, read_header
 from jcache.jax_internals.avals import Axes, Place, Result
 from jcache.jax_internals.meshes import Mesh
 from jcache.layout import Kind, Root, is_key
+from jcache.runtime.build_context import producers
 from jcache.traces.format import Trace, content_of, has_executable, program_key, seal_entry
 from tests.helpers.entries import add, key
 from tests.helpers.traces import TRACE
@@ -64,7 +65,7 @@ def test_other_payloads_are_damage(payload: bytes) -> None:
 
 
 def header(created_ns: int = 1) -> EnvelopeHeader:
-    sealed = seal_entry(TRACE.payload(), key(1), parts={}, parents=(), producers={})
+    sealed = seal_entry(TRACE.payload(), key(1), parts={}, parents=())
     return read_header(sealed)._replace(created_ns=created_ns)
 
 
@@ -84,10 +85,10 @@ def test_traces_are_compared_by_result_program_and_signature() -> None:
 
 def test_an_entry_says_what_it_was_made_from() -> None:
     """The envelope is that of a trace, under its key, with parts, parents, producers and seconds."""
-    sealed = seal_entry(b"payload", key(1), parts={"a": "1"}, parents=("g",), producers={"jax": "1"}, seconds=2.5)
+    sealed = seal_entry(b"payload", key(1), parts={"a": "1"}, parents=("g",), seconds=2.5)
     found, payload = open_envelope(sealed)
     assert bytes(payload) == b"payload" and (found.kind, found.name, found.key) == ("traces", "jit_step", key(1))
-    assert (dict(found.key_parts), found.parents, dict(found.producers)) == ({"a": "1"}, ("g",), {"jax": "1"})
+    assert (dict(found.key_parts), found.parents, dict(found.producers)) == ({"a": "1"}, ("g",), producers())
     assert found.build_seconds == 2.5 and found.created_ns > 0
 
 

@@ -40,6 +40,7 @@ from jcache.formats.envelope import Codec, EnvelopeHeader, seal
 from jcache.jax_internals.avals import Axes, Place, Result, named
 from jcache.jax_internals.meshes import Mesh
 from jcache.layout import Kind, Root, name_of, storable
+from jcache.runtime.build_context import producers
 from jcache.store.lineage import version_of
 
 TRACES: Final = Kind.TRACES
@@ -150,7 +151,6 @@ def seal_entry(
     *,
     parts: Mapping[str, str],
     parents: tuple[str, ...],
-    producers: Mapping[str, str],
     seconds: float = 0.0,
 ) -> bytes:
     """Return the bytes of an entry, in a sealed envelope.
@@ -160,7 +160,6 @@ def seal_entry(
         key: the key.
         parts: the key parts.
         parents: the keys of the entries that it depends on.
-        producers: the versions of the libraries that made it, by name.
         seconds: the build time.
     """
     return seal(
@@ -169,7 +168,7 @@ def seal_entry(
         name=name_of(key),
         key=key,
         key_parts=dict(parts),
-        producers=dict(producers),
+        producers=producers(),
         build_seconds=seconds,
         created_ns=clock.now_ns(),
         parents=parents,

@@ -10,7 +10,6 @@ from jcache.fingerprint.describe import some
 from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.jax_internals.compile_record import Compilation, Replay
 from jcache.runs import observers
-from jcache.runtime.build_context import producers
 from jcache.runtime.events import Refusal
 from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly, staleness
 from jcache.runtime.warn import warn_outside
@@ -135,7 +134,6 @@ class TraceKeeping:
             key,
             parts={**miss.parts, _CONTENT: content},
             parents=tuple(miss.build.parents),
-            producers=producers(),
             seconds=miss.build.seconds,
         )
         miss.header = read_header(sealed)
@@ -202,7 +200,7 @@ class TraceKeeping:
         found = {} if executable is None else {"executable": executable}
         parts = {"trace": version_of(trace), "signature": signature, "device": device, **found, **more}
         key = program_key(trace, signature if artifact else device)
-        data = seal_entry(artifact, key, parts=parts, parents=(trace.key,), producers=producers())
+        data = seal_entry(artifact, key, parts=parts, parents=(trace.key,))
         return self._put(key, data, None)
 
     def _put(self, key: str, data: bytes, seconds: float | None) -> str | None:
