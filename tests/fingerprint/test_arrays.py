@@ -73,10 +73,11 @@ def test_dtypes_are_told_apart_by_all_that_they_have() -> None:
     )
 
 
-def test_all_nans_of_a_type_are_one_scalar() -> None:
-    """The sign of a zero is seen, and the bits of a NaN are not."""
+def test_the_sign_of_a_scalar_is_seen() -> None:
+    """That of a zero, and that and the other bits of a NaN."""
     other = np.frombuffer(bytes.fromhex("010000000000f87f"), "f8")[0]
-    assert other != other and key_of(other) == key_of(np.float64("nan")) != key_of(np.float32("nan"))
+    assert other != other and key_of(np.float64(np.nan)) == key_of(np.float64("nan")) != key_of(np.float32("nan"))
+    assert len({key_of(other), key_of(np.float64("nan")), key_of(-np.float64("nan"))}) == 3
     assert key_of(np.float64(0.0)) != key_of(np.float64(-0.0))
 
 

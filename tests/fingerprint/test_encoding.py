@@ -25,9 +25,9 @@ def test_no_encoding_is_the_beginning_of_another() -> None:
 
 
 def test_what_is_the_same_has_one_encoding() -> None:
-    """All NaNs are one value, and the items of a set have no order."""
-    assert constant(NAN) == constant(-NAN) == constant(OTHER_NAN) == SCALARS[float](NAN)
-    assert constant(complex(NAN, OTHER_NAN)) == constant(complex(OTHER_NAN, NAN))
+    """The usual NaN is one value, others have bits of their own, and the items of a set have no order."""
+    assert constant(NAN) == constant(float("nan")) == SCALARS[float](NAN)
+    assert len({constant(NAN), constant(-NAN), constant(OTHER_NAN)}) == 3
     assert constant(frozenset(["a", "b", "c"])) == constant(frozenset(["c", "b", "a"]))
     assert unordered(b"set", [text("a"), text("b")]) == unordered(b"set", [text("b"), text("a")])
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from jcache.fingerprint.chance import STATE_OF, is_shared_generator, state_of
 from jcache.fingerprint.encoding import constant, several, tagged, text
-from jcache.fingerprint.opaque import functions_in
+from jcache.fingerprint.opaque import functions_in, hidden
 from jcache.fingerprint.refusals import Refused
 
 _LIBRARIES: Final = frozenset({"numpy", "jax", "jaxlib", "ml_dtypes"})
@@ -74,7 +74,12 @@ def _content(array: Any) -> bytes:
 def _array(encoder: Any, array: Any) -> bytes:
     numpy = sys.modules["numpy"]
     encoder.library()
-    kind = type(array)
+    kind, root = type(array), array
+    while isinstance(root.base, numpy.ndarray):
+        root = root.base
+    encoder.note_shared(root)
+    if array.base is not None or not array.flags.writeable:
+        encoder.traits.append(f"writeable {array.flags.writeable}, base {array.base is not None}")
     shape = [encoder.encode(tuple(array.shape)), encoder.encode(_layout(array))]
     if array.dtype.hasobject:
         elements = several(b"elements", encoder.items(array.view(numpy.ndarray).ravel().tolist()))
@@ -96,8 +101,9 @@ def _layout(array: Any) -> Any:
 
 def _scalar(encoder: Any, value: Any) -> bytes:
     encoder.library()
-    is_nan = value.dtype.kind == "f" and value.dtype.name.startswith("float") and value != value
-    content = b"nan" if is_nan else value.tobytes()
+    content, is_float = value.tobytes(), value.dtype.kind == "f" and value.dtype.name.startswith("float")
+    if is_float and content == value.dtype.type("nan").tobytes():
+        content = b"nan"
     return several(b"scalar", [_dtype(encoder, value.dtype), tagged(b"content", content)])
 
 
@@ -122,7 +128,9 @@ def _random_state(encoder: Any, value: Any) -> bytes:
 
 
 def _bits(encoder: Any, value: Any) -> bytes:
-    return several(b"bits", [encoder.class_(type(value)), encoder.encode(value.state)])
+    spawned = getattr(getattr(value, "seed_seq", None), "n_children_spawned", 0)
+    more = [encoder.encode(spawned)] if spawned else []
+    return several(b"bits", [encoder.class_(type(value)), encoder.encode(value.state), *more])
 
 
 def _jax_array(encoder: Any, array: Any) -> bytes:
@@ -136,6 +144,7 @@ def _jax_array(encoder: Any, array: Any) -> bytes:
         with jax.ensure_compile_time_eval():  # while something is traced
             data = jax.random.key_data(array)
         return several(b"key", [text(str(jax.random.key_impl(array))), _jax_array(encoder, data)])
+    encoder.note_shared(array)
     weak = bool(getattr(array, "weak_type", False))
     place = _place(array) if encoder.for_trace else None
     return several(b"jax", [encoder.encode(weak), encoder.encode(tuple(array.shape)), _dtype(encoder, array.dtype),
@@ -162,7 +171,7 @@ def _jitted(encoder: Any, value: Any) -> bytes:
     encoder.library()
     options = getattr(value, "_jit_info", None) or _options_within(getattr(value, "_cache_miss", None))
     beside = encoder.beside(value)
-    return several(b"jit", [encoder.encode(value.__wrapped__), encoder.encode(options), *beside])
+    return several(b"jit", [encoder.encode(getattr(value, "__wrapped__", None)), encoder.encode(options), *beside])
 
 
 def _jit_options(encoder: Any, options: Any) -> bytes:
@@ -229,9 +238,17 @@ def _named_sharding(encoder: Any, sharding: Any) -> bytes:
     return several(b"sharding", [encoder.encode(part) for part in parts])
 
 
+def _device(encoder: Any, value: Any) -> bytes:
+    """Encode a device, or what lies on one, by its type; which one it is, is set aside."""
+    devices = getattr(value, "device_set", None) or [value]
+    encoder.set_aside(f"{type(value).__name__}", [[getattr(each, name) for name in _DEVICE[:3]] for each in devices])
+    return hidden(encoder, value)
+
+
 _DEVICE: Final = ("platform", "device_kind", "id", "process_index")
 _OF_JAX: Final = {
-    "PjitFunction": _jitted, "PjitInfo": _jit_options, "PyTreeDef": _treedef, "Mesh": _mesh,
+    "Device": _device, "SingleDeviceSharding": _device, "PjitFunction": _jitted, "PjitInfo": _jit_options,
+    "PyTreeDef": _treedef, "Mesh": _mesh,
     "AbstractMesh": _abstract_mesh, "PartitionSpec": _spec, "NamedSharding": _named_sharding,
 }  # fmt: skip
 STABLE: Final = frozenset(

@@ -111,8 +111,12 @@ def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:
     else:
         walk.value("function", call.function)
     walk.given = frozenset(id(each) for each in (*call.args, *call.kwargs.values()) if type(each) in GROWING)
-    for parameter, value in bound(call):
+    parameters = bound(call)
+    for parameter, value in parameters:
         walk.value(f"argument {parameter}", value)
+    more = [f"{name}=" for name in call.kwargs]
+    if not walk.for_trace and (order := [each for each in more if each in dict(parameters)]) != sorted(order):
+        walk.set_aside("order of keywords", order)
     walk.depends_on(depends_on)
     walk.run()
 

@@ -79,9 +79,9 @@ def _is_of_enum(name: str, value: Any, cls: type[enum.Enum]) -> bool:
 
 
 def _function(value: Any) -> types.FunctionType | None:
-    """Return the function behind a method of any kind; None if there is none."""
+    """Return the function behind a method of any kind, and behind what a library wraps around it; else None."""
     value = getattr(value, "__func__", value)
-    while isinstance(value, types.FunctionType) and hasattr(value, "__wrapped__"):
+    while isinstance(value, types.FunctionType) and hasattr(value, "__wrapped__") and _is_of_machinery(value):
         value = value.__wrapped__
     return value if isinstance(value, types.FunctionType) else None
 
@@ -104,7 +104,7 @@ def _is_generated(name: str, value: Any, own: Mapping[str, Any]) -> bool:
     if code.co_filename.startswith("<attrs generated"):
         return True
     if is_tuple and name in _NAMED_TUPLE and code.co_filename.startswith("<"):
-        return code.co_name == "<lambda>"
+        return str(function.__globals__.get("__name__")).startswith("namedtuple_")
     if code.co_filename == "<string>":
         return "__dataclass_fields__" in own and code.co_qualname.startswith("__create_fn__.<locals>.")
     is_special = (name[:2] == "__" and name[-2:] == "__") or (is_tuple and name in _NAMED_TUPLE)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 _DOUBLE = struct.Struct(">d").pack
 _NAN: Final = b"float3:nan"
+_USUAL_NAN: Final = _DOUBLE(float("nan"))  # others have a sign or a payload
 
 
 def tagged(tag: bytes, data: bytes) -> bytes:
@@ -37,7 +38,8 @@ def sha256(data: bytes) -> bytes:
 
 
 def _float(value: float) -> bytes:
-    return b"float8:" + _DOUBLE(value) if value == value else _NAN
+    packed = _DOUBLE(value)
+    return b"float8:" + packed if packed != _USUAL_NAN else _NAN
 
 
 SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {

@@ -5,21 +5,28 @@
 from __future__ import annotations
 
 import _thread
+import collections
 import contextlib
 import functools
 import gc
 import io
 import sys
 import types
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache.fingerprint.attributes import held
+from jcache.fingerprint.attributes import ALL, held
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import check, type_name
 
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
 
+_HOLDERS: Final = frozenset(
+    {"queue", "_queue", "asyncio.queues", "logging"}
+)  # modules of classes that hold what they are given
+_CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque)
+_USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
 _CALLED: Final = (types.FunctionType, types.MethodType, functools.partial)
 
 
@@ -28,32 +35,59 @@ def beside(encoder: Encoder, value: Any) -> bytes:
 
     An attribute ``_result`` is named by ``result``, too. Plain values in its other attributes are set aside.
     """
-    named, others = [], {}
-    for name, each in value.__dict__.items() if isinstance(value, _thread._local) else held(value):
+    kind, named, others = type(value), [], {}
+    own = [] if encoder.is_library(kind) else [encoder.class_(kind)]
+    logging = sys.modules.get("logging")
+    is_logger = logging is not None and isinstance(value, logging.Logger)
+    for name, each in _held(value):
         if name in encoder.names or name.lstrip("_") in encoder.names:
             named.append((name, encoder.then(value, name, each)))
-        elif type(each) in SCALARS and not encoder.is_reading(each):
+            continue
+        if own and ALL not in encoder.names:
+            encoder.aside.add(name)
+        if type(each) in SCALARS and not encoder.is_reading(each):
             others[name] = each
-    logging = sys.modules.get("logging")
-    if logging is not None and isinstance(value, logging.Logger):
+        elif type(each) in _CONTAINERS and (own or (kind.__module__ in _HOLDERS and not is_logger)):
+            encoder.set_aside(f"{name} of {kind.__qualname__}", each)
+    if is_logger:
         others["effective level"] = value.getEffectiveLevel(), value.manager.disable
     if others:
-        encoder.set_aside(f"state of {type(value).__qualname__}", others)
+        encoder.set_aside(f"state of {kind.__qualname__}", others)
     attributes = [encoder.attributes(named)] if named else []
-    return several(b"opaque", [text(type_name(type(value))), *attributes])
+    return several(b"opaque", [text(type_name(kind)), *own, *attributes])
+
+
+def _held(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of attributes, and what some types of C hold without any."""
+    yield from value.__dict__.items() if isinstance(value, _thread._local) else held(value)
+    home = type(value).__module__
+    if home == "_queue":
+        yield from (("items", each) for each in gc.get_referents(value) if type(each) is list)
+    elif home == "_asyncio" and hasattr(value, "_result"):
+        yield "_result", value._result
 
 
 def file(encoder: Encoder, value: Any) -> bytes:
-    """Encode a file that is open for reading: its content and its position."""
+    """Encode a file that is open for reading: its content and position; or what it reads from, by its attributes."""
+    kind = type(value)
+    own = [] if encoder.is_library(kind) else [encoder.class_(kind), encoder.state(value)]
     if isinstance(value, io.BytesIO | io.StringIO) and not value.closed:
-        return several(b"file", [encoder.encode((value.getvalue(), value.tell()))])
+        return several(b"file", [encoder.encode((value.getvalue(), value.tell())), *own])
+    decoding = [getattr(value, name, None) for name in ("encoding", "errors")]
+    if str(decoding[0]).lower() not in _USUAL_ENCODINGS or decoding[1] not in {None, "strict"}:
+        own.append(encoder.encode(decoding))
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         if value.readable() and value.seekable():
             is_number = type(value.name) is int  # a descriptor, which must stay open
             with open(f"/dev/fd/{value.name}" if is_number else value.name, "rb") as opened:
                 digest = sha256(opened.read())
-            return several(b"file", [tagged(b"content", digest), encoder.encode(value.tell())])
-    return tagged(b"opaque", type_name(type(value)).encode())
+            return several(b"file", [tagged(b"content", digest), encoder.encode(value.tell()), *own])
+    opaque = tagged(b"opaque", type_name(kind).encode())
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        if value.readable() and value.seekable():
+            inner = [encoder.encode(getattr(value, name, None)) for name in ("buffer", "raw")]
+            return several(b"reader", [opaque, *inner, encoder.state(value), *own])
+    return several(b"reader", [opaque, *own]) if own else opaque
 
 
 def hidden(encoder: Encoder, value: Any) -> bytes:

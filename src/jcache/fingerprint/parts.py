@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import chance
+from jcache.fingerprint import attributes, chance
 from jcache.fingerprint.describe import describe
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused
@@ -69,6 +69,7 @@ class Parts(Encoder):
         self._values: deque[tuple[str, Any]] = deque()
         self._starts: list[tuple[int, str]] = []
         self.loose: list[tuple[str, Any]] = []
+        self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
 
     def run(self) -> None:
         """Visit nodes and encode values until none is left.
@@ -141,6 +142,17 @@ class Parts(Encoder):
     def set_aside(self, what: str, value: Any) -> None:
         self.loose.append((self._label(f"loose {what or self._at}").partition(" ")[2], value))
 
+    def note_order_of(self, label: str, names: Iterable[str]) -> None:
+        """Record the order of the members of a class, module or function under a label."""
+        self.note_order(names)
+        self._set_traits_aside(label)
+        self.unread.update({attributes.ALL} - self.names)
+
+    def _set_traits_aside(self, label: str) -> None:
+        if self.traits:
+            self.set_aside(f"order and sharing in {label}", sha256(text("\n".join(self.traits))))
+            self.traits.clear()
+
     def _encode(self, label: str, value: Any) -> None:
         self._starts.append((len(self._seen), label))
         self.is_given = label.startswith("argument ") and label != _RECEIVER
@@ -151,6 +163,7 @@ class Parts(Encoder):
             raise Refused(value, "it is nested too deeply") from None
         finally:
             self.may_grow, self.is_given = True, False
+        self._set_traits_aside(label)
         digest = sha256(encoding)
         self.parts[label] = Part(digest, self._words(value, encoding, digest, label))
 

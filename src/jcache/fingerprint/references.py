@@ -5,6 +5,7 @@
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from jcache.jax_internals.registry import registry
 _NO_CELL: Final = b"empty0:"
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _HEAP_TYPE: Final = 1 << 9
+_DOCUMENTATION: Final[Mapping[str, Any]] = {"__doc__": None, "__annotations__": {}}
 _NAMES: Final = ("__qualname__", "__name__", "__self__", "__module__")
 
 
@@ -99,7 +101,8 @@ class References(Parts, ABC):
         origin = origins.of_module(module)
         if origin != origins.USER or is_extension(module):
             return named_by(module.__name__)
-        return self.namespace(vars(module))
+        own = b"" if type(module) is ModuleType else self.class_(type(module))
+        return self.namespace(vars(module)) + own
 
     def namespace(self, namespace: dict[str, Any]) -> bytes:
         """Return a reference to all globals of a module."""
@@ -141,7 +144,7 @@ class References(Parts, ABC):
         known = vars_of(value)
         if (wrapped := known.get("__wrapped__")) is None:
             return named_by("jcache")
-        return self.encode(wrapped) + b"".join(self.beside(value)) + self._declared(known)
+        return self.encode(wrapped) + b"".join(self.beside(value, "_")) + self._declared(known)
 
     def _declared(self, attributes: Mapping[str, Any]) -> bytes:
         """Encode the dependencies that the program has declared for an object made by jcache."""
@@ -154,17 +157,31 @@ class References(Parts, ABC):
         """Add what a function has besides its code: its name, defaults, closure and attributes."""
         if function.__name__ != code.co_name:
             items.append(text(function.__name__))
+        home = function.__globals__.get("__name__")
+        self.note_special(function, label, {"__qualname__": code.co_qualname, "__module__": home, **_DOCUMENTATION})
         name = label.partition(" ")[2] or self._name
         for parameter, value in defaults_of(function).items():
             self.part(f"default {parameter} of {name}", value)
         if function.__closure__:
             items += self._closure(function, code, name)
         if function.__dict__:
+            self.note_order_of(label, function.__dict__)
             for attribute, value in sorted(function.__dict__.copy().items()):
                 items.append(
                     text(attribute)
                     + self._member(f"attribute {attribute} of {name}", self.then(function, attribute, value))
                 )
+
+    def note_special(self, value: Any, label: str, usual: Mapping[str, Any]) -> None:
+        """Set those special attributes aside that code names, but not one with its usual value."""
+        for name in usual:
+            if name not in self.names:
+                self.unread.add(name)
+                continue
+            with suppress(Exception):  # annotations run the user's code
+                found = getattr(value, name, None)
+                if found is not None and found != usual[name]:
+                    self.set_aside(f"{name} of {label}", found)
 
     def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
         items = []
@@ -200,7 +217,17 @@ class References(Parts, ABC):
     def _visit_class(self, cls: type, label: str) -> None:
         name = label.partition(" ")[2]
         items = [self.class_(type(cls)), *(self.class_(base) for base in cls.__bases__)]
-        for attribute, value in sorted(members(cls), key=lambda each: each[0]):
+        if cls.__name__ != cls.__qualname__.rpartition(".")[2]:
+            items.append(text(cls.__name__))
+        self.note_special(cls, label, {"__orig_bases__": None, **_DOCUMENTATION})
+        if "__subclasses__" in self.names:
+            items += [text("(subclasses)"), *map(self.class_, type.__subclasses__(cls))]
+        self.unread.update({"__subclasses__"} - self.names)
+        if type(cls).mro is not type.mro:
+            items += [text("(order)"), *map(self.class_, cls.__mro__)]
+        found = list(members(cls))
+        self.note_order_of(label, (name for name, _ in found))
+        for attribute, value in sorted(found, key=lambda each: each[0]):
             value = self.then(cls, attribute, value)
             is_method = isinstance(value, staticmethod | classmethod | property)
             its_label = f"attribute {attribute} of {name}"

@@ -158,7 +158,7 @@ _FIXED: Final = TypeKey(_reduced, is_fixed=True)
 _READY: Final = {
     name: (module, key)
     for module, names, key in (
-        ("_hashlib", "HASH", TypeKey(lambda value: (value.name, value.digest()))),
+        ("_hashlib", "HASH HMAC", TypeKey(lambda value: (value.name, value.digest()))),
         ("flax.core", "FrozenDict", _covering(dict, "_dict _hash")),
         ("immutabledict", "immutabledict", _covering(dict, "_dict _hash")),
         ("mujoco", "MjModel", TypeKey(_reduced)),
@@ -179,6 +179,7 @@ _READY: Final = {
         ("pyarrow", "DataType", TypeKey(str, is_fixed=True)),
         ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # it holds an address
         ("scipy.sparse", "sparray spmatrix", _covering(_of_sparse, "_dict _has_sorted_indices _has_canonical_format")),
+        ("sqlite3", "Row", TypeKey(lambda row: (row.keys(), tuple(row)), is_fixed=True)),
         ("weakref", "WeakKeyDictionary WeakValueDictionary", TypeKey(dict)),
         ("zoneinfo", "ZoneInfo", _FIXED),
     )

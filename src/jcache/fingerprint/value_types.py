@@ -121,6 +121,22 @@ def _reduced(encoder: Encoder, value: Any) -> bytes:
     return several(b"reduced", [encoder.class_(type(value)), *encoder.items(value.__reduce__()[1:])])
 
 
+def _variable(variable: Any) -> tuple[Any, ...]:
+    """Return the name and the value of a `ContextVar`, which may have a default."""
+    try:
+        return variable.name, variable.get()
+    except LookupError:
+        return variable.name, _NO_VALUE
+
+
+def _getter(encoder: Encoder, value: Any) -> bytes:
+    """Encode an `operator.attrgetter` or `methodcaller`, and let the attributes that it names count."""
+    encoded = _reduced(encoder, value)
+    given = value.__reduce__()[1]
+    encoder.names.update(*[str(each).split(".") for each in given if isinstance(each, str)])
+    return encoded
+
+
 def _view(encoder: Encoder, value: Any) -> bytes:
     try:
         return several(b"view", [text(value.format), encoder.encode(value.shape), tagged(b"bytes", value.tobytes())])
@@ -171,7 +187,9 @@ BASES: Final[Mapping[type, Handler]] = {
     functools.partial: lambda encoder, value: several(
         b"partial", [*map(encoder.encode, (value.func, value.args, value.keywords)), *encoder.beside(value)]
     ),
-    BaseException: _parts(b"exception", "args"),
+    BaseException: lambda encoder, value: several(
+        b"exception", map(encoder.encode, (value.args, *filter(None, (value.__cause__, value.__context__))))
+    ),
     datetime.datetime: _datetime,
     datetime.date: _parts(b"date", *_DATE),
     datetime.time: _parts(b"time", *_TIME),
@@ -194,7 +212,8 @@ _EXACT: Final[Mapping[type, Handler]] = {
     re.Match: _parts(b"match", "re", "string", "pos", "endpos", "regs"),
     struct.Struct: _parts(b"struct", "format"),
     memoryview: _view,
-    contextvars.ContextVar: _texts(b"variable", lambda value: (value.name, value.get(_NO_VALUE))),
+    contextvars.ContextVar: _texts(b"variable", _variable),
+    contextvars.Token: _parts(b"token", "var", "old_value"),
     contextvars.Context: _texts(
         b"context", lambda value: [(each.name, value[each]) for each in sorted(value, key=lambda each: each.name)]
     ),
@@ -219,8 +238,8 @@ _EXACT: Final[Mapping[type, Handler]] = {
     type(typing.Literal[1]): _alias,
     type(typing.Callable[[int], int]): _alias,
     operator.itemgetter: _reduced,
-    operator.attrgetter: _reduced,
-    operator.methodcaller: _reduced,
+    operator.attrgetter: _getter,
+    operator.methodcaller: _getter,
     functools.singledispatchmethod: _parts(b"singledispatchmethod", "dispatcher", "func"),
     functools.cached_property: _parts(b"cached_property", "func", "attrname"),
     functools._lru_cache_wrapper: _lru,

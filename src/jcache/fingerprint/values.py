@@ -24,6 +24,7 @@ from jcache.fingerprint.type_keys import type_key
 from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, UNCHANGING, Handler, member
 
 _POINTER: Final = 8
+_OF_WRAPPERS: Final = frozenset({"cache_parameters", "_fun", "_jit_info"})  # of `lru_cache` and `jax.jit`
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 
 
@@ -44,6 +45,8 @@ class Encoder:
         self._wholly: dict[type, bool] = {}
         self._linen_ids: dict[object, int] = {}  # a stable number for each `_id` of a flax module
         self._seen: dict[int, int] = {}
+        self._shared: dict[int, tuple[int, Any]] = {}
+        self.traits: list[str] = []  # what encodings leave out: orders of names, and memory that is shared
         self.alive: list[object] = []  # the objects seen, so that no address is used twice
 
     def function(self, function: types.FunctionType) -> bytes:
@@ -71,6 +74,24 @@ class Encoder:
 
     def set_aside(self, what: str, value: Any) -> None:
         """Record a value that the encoding leaves out."""
+
+    def made(self, content: Any) -> bytes:
+        """Encode what a key function has returned, whose order and sharing say nothing of the value."""
+        traits, self.traits = self.traits, []
+        encoding, self.traits = self.encode(content), traits
+        return encoding
+
+    def note_shared(self, value: Any) -> None:
+        """Record whether a value, or one that shares its memory, was reached before."""
+        if id(value) in self._shared:
+            self.traits.append(f"shared {self._shared[id(value)][0]}")
+        self._shared.setdefault(id(value), (len(self._shared), value))
+
+    def note_order(self, names: Iterable[str]) -> None:
+        """Record the order of an object's attributes, if the code can read all of them."""
+        given = list(names)
+        if attributes.ALL in self.names and given != sorted(given):
+            self.traits.append(" ".join(given))
 
     def note_reached(self, value: Any) -> None:
         """Record a value that code can reach, if it is a source of nondeterminism."""
@@ -146,7 +167,9 @@ class Encoder:
             if not (type(key) is str and key == "__builtins__")  # `exec` adds it
         ]
         if not self.for_trace:
+            given = [each[0] for each in keyed]
             keyed.sort(key=lambda each: each[0])
+            self.traits += [repr(given)] if given != sorted(given) else []
         encodings: list[bytes] = []
         for encoded, key, value in keyed:
             try:
@@ -155,12 +178,15 @@ class Encoder:
                 raise refused.below(f"[{plain(key) or '…'}]") from None
         return several(tag, encodings)
 
-    def beside(self, value: Any) -> list[bytes]:
-        """Return the encoding of the attributes that were set on a wrapper of a callable; [] if there are none."""
+    def beside(self, value: Any, own_prefix: str = "__") -> list[bytes]:
+        """Return the encoding of the attributes that were set on a wrapper of a callable; [] if there are none.
+
+        Those with the prefix are the wrapper's own.
+        """
         own = {
             name: each
             for name, each in getattr(value, "__dict__", {}).copy().items()
-            if name[:1] != "_" and name != "cache_parameters"
+            if not name.startswith(own_prefix) and name not in _OF_WRAPPERS
         }
         return [self.attributes(own.items())] if own else []
 
@@ -181,6 +207,7 @@ class Encoder:
             else:
                 self.nones.update([name] if each is None else ())
                 found.append((name, self.then(value, name, each)))
+        self.note_order(name for name, _ in found)
         return self.attributes(found)
 
     def _is_whole(self, kind: type) -> bool:
@@ -241,7 +268,7 @@ def _by_key(encoder: Encoder, value: Any) -> bytes:
         content = key.function(value)
         if content is value:
             raise Refused(value, "its key is the object itself", "return from its key what it is made of")
-        items += [encoder.encode(content), *([encoder.encode(key.function)] if key.is_registered else [])]
+        items += [encoder.made(content), *([encoder.encode(key.function)] if key.is_registered else [])]
         items += [] if key.covers is None else [encoder.state(value, key.covers)]
     return several(b"keyed", items)
 

@@ -10,7 +10,6 @@ short description.
 
 import builtins
 import functools
-import importlib
 import os
 import sys
 from collections.abc import Collection
@@ -23,6 +22,7 @@ from jcache.fingerprint.bytecode import Chain
 from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
+from jcache.fingerprint.loose import loose_digest
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
@@ -30,6 +30,8 @@ from jcache.fingerprint.snapshot import ValueSnapshot
 
 _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
+_BY_NAME: Final = frozenset({"importlib.import_module", "pkgutil.resolve_name", "pydoc.locate"})
+_NAMESPACES: Final = frozenset({"f_globals", "__globals__"})
 _ABSENT: Final = b"absent0:"
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
 
@@ -73,13 +75,15 @@ class Walk(References):
 
         If it has, another walk must begin with the `names` of this one.
         """
-        return not self.aside or self.names.isdisjoint({attributes.ALL, *self.aside})
+        return self.names.isdisjoint({*self.unread, *self.aside, *([attributes.ALL] if self.aside else [])})
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         known = meaning(code)
         if known.attributes:
             self.names |= known.attributes
+            if not _NAMESPACES.isdisjoint(known.attributes):
+                self._set_modules_aside()
         items = self._bindings(function, known.lookups)
         items.append(known.digest)
         self._add_state(function, code, label, items)
@@ -116,7 +120,8 @@ class Walk(References):
             return self.namespace(namespace)
         if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
             return self._environment(given)
-        if value is sys.modules or value is importlib.import_module or value is builtins.__import__:
+        is_by_name = isinstance(value, FunctionType) and chance.name_of(value) in _BY_NAME
+        if is_by_name or value is sys.modules or value is builtins.__import__:
             self._set_modules_aside()
         if value is sys.modules:
             return named_by("sys.modules")
@@ -190,7 +195,7 @@ class Walk(References):
         self._has_all_modules = True
         for name, module in found:
             if type(module) is ModuleType and origins.of_module(module) == origins.USER:
-                kept = {key: each for key, each in vars(module).copy().items() if key not in _SKIPPED}
+                kept = {key: loose_digest(each) for key, each in vars(module).copy().items() if key not in _SKIPPED}
                 self.set_aside(f"globals of {name}", kept)
 
     def _note_looked_up(self, value: Any, given: frozenset[Any]) -> None:
@@ -221,7 +226,9 @@ class Walk(References):
     def _visit_namespace(self, namespace: dict[str, Any], label: str) -> None:
         home = str(namespace.get("__name__", "?"))
         items = []
-        for name in sorted(str(each) for each in list(namespace)):
+        names = [str(each) for each in list(namespace)]
+        self.note_order_of(label, names)
+        for name in sorted(names):
             if name not in _SKIPPED:
                 found = name_resolution.Resolved(namespace.get(name), home, name, origins.USER)
                 items.append(text(name) + self._found(found, (name,)))
