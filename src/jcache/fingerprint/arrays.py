@@ -145,6 +145,8 @@ def _jax_array(encoder: Any, array: Any) -> bytes:
             data = jax.random.key_data(array)
         return several(b"key", [text(str(jax.random.key_impl(array))), _jax_array(encoder, data)])
     encoder.note_shared(array)
+    if not encoder.for_trace and getattr(array, "committed", False):
+        encoder.traits.append(f"on {sorted(each.id for each in array.devices())}")
     weak = bool(getattr(array, "weak_type", False))
     place = _place(array) if encoder.for_trace else None
     return several(b"jax", [encoder.encode(weak), encoder.encode(tuple(array.shape)), _dtype(encoder, array.dtype),

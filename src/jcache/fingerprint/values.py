@@ -76,7 +76,7 @@ class Encoder:
         """Record a value that the encoding leaves out."""
 
     def made(self, content: Any) -> bytes:
-        """Encode what a key function has returned, whose order and sharing say nothing of the value."""
+        """Encode what an object of pandas is rebuilt from, whose order and sharing say nothing of the object."""
         traits, self.traits = self.traits, []
         encoding, self.traits = self.encode(content), traits
         return encoding
@@ -89,8 +89,7 @@ class Encoder:
 
     def note_order(self, names: Iterable[str]) -> None:
         """Record the order of an object's attributes, if the code can read all of them."""
-        given = list(names)
-        if attributes.ALL in self.names and given != sorted(given):
+        if attributes.ALL in self.names and (given := list(names)) != sorted(given):
             self.traits.append(" ".join(given))
 
     def note_reached(self, value: Any) -> None:
@@ -268,7 +267,8 @@ def _by_key(encoder: Encoder, value: Any) -> bytes:
         content = key.function(value)
         if content is value:
             raise Refused(value, "its key is the object itself", "return from its key what it is made of")
-        items += [encoder.made(content), *([encoder.encode(key.function)] if key.is_registered else [])]
+        encode = encoder.made if kind.__module__.startswith("pandas") else encoder.encode
+        items += [encode(content), *([encoder.encode(key.function)] if key.is_registered else [])]
         items += [] if key.covers is None else [encoder.state(value, key.covers)]
     return several(b"keyed", items)
 
