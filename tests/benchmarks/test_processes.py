@@ -77,11 +77,16 @@ def test_the_imports(benchmark: Any) -> None:
     assert compare_ways(benchmark, ways, "jax")["both"] <= 1.25
 
 
-@pytest.mark.parametrize("program", ["layers", "linen"])
-def test_the_program_itself(benchmark: Any, tmp_path: Path, program: str) -> None:
-    """A small network's process takes at most 3 % more than with JAX's own warm cache, by either way."""
-    if program == "linen" and importlib.util.find_spec("flax") is None:
-        pytest.skip("without flax")
+@pytest.mark.parametrize(
+    ("program", "module"),
+    [("layers", "jax"), ("linen", "flax"), ("mlp", "jax"), ("nnx", "flax"), ("svi", "numpyro"),
+     *((each, each) for each in ("brax", "chex", "diffrax", "equinox", "jaxopt", "jraph", "lineax", "numpyro",
+                                 "optimistix"))],
+)  # fmt: skip
+def test_the_program_itself(benchmark: Any, tmp_path: Path, program: str, module: str) -> None:
+    """A program's process takes at most 3 % more than with JAX's own warm cache, by either way."""
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"without {module}")
     told = tmp_path / "seconds"
 
     def started(whose: str, before: Sequence[str | Path], variables: Mapping[str, object]) -> float:

@@ -2,7 +2,8 @@
 
 python tests/programs/network.py jax|jcache|run PROGRAM
 
-`jcache` enables the cache of `$JCACHE_DIR`; the others leave that to the environment. PROGRAM is `layers` or `linen`.
+`jcache` enables the cache of `$JCACHE_DIR`; the others leave that to the environment. PROGRAM is `layers`, `linen` or a
+program of `traces.py`, of which the first two results are computed.
 """
 
 import itertools
@@ -50,17 +51,27 @@ def linen():
     return network.init(jax.random.PRNGKey(0), jnp.ones((1, SIZES[0]))), network.apply
 
 
-weights, output = {"layers": layers, "linen": linen}[sys.argv[2]]()
+def train(weights, output):
+    """Train a network for some steps, and print the loss."""
+
+    @jax.jit
+    def step(weights, x, y):
+        """Return the loss, and the weights after a step."""
+        loss, gradients = jax.value_and_grad(lambda weights: jnp.mean((output(weights, x) - y) ** 2))(weights)
+        return loss, jax.tree.map(lambda weight, gradient: weight - 0.01 * gradient, weights, gradients)
+
+    x, y = jnp.ones((32, SIZES[0])), jnp.ones((32, SIZES[-1]))
+    for _ in range(5):
+        loss, weights = step(weights, x, y)
+    print(float(loss))
 
 
-@jax.jit
-def step(weights, x, y):
-    """Return the loss, and the weights after a step."""
-    loss, gradients = jax.value_and_grad(lambda weights: jnp.mean((output(weights, x) - y) ** 2))(weights)
-    return loss, jax.tree.map(lambda weight, gradient: weight - 0.01 * gradient, weights, gradients)
+if sys.argv[2] in {"layers", "linen"}:
+    train(*{"layers": layers, "linen": linen}[sys.argv[2]]())
+else:
+    from traces import PROGRAMS
 
-
-x, y = jnp.ones((32, SIZES[0])), jnp.ones((32, SIZES[-1]))
-for _ in range(5):
-    loss, weights = step(weights, x, y)
-print(float(loss))
+    function, arguments = PROGRAMS[sys.argv[2]]()
+    step = jax.jit(function)
+    for _ in range(2):
+        jax.block_until_ready(step(*arguments))

@@ -22,9 +22,7 @@ from jcache.fingerprint.refusals import check, type_name
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
 
-_HOLDERS: Final = frozenset(
-    {"queue", "_queue", "asyncio.queues", "logging"}
-)  # modules of classes that hold what they are given
+_HOLDERS: Final = frozenset({"queue", "_queue", "asyncio.queues", "logging"})  # their classes hold what they are given
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque)
 _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
 _CALLED: Final = (types.FunctionType, types.MethodType, functools.partial)
