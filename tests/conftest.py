@@ -94,6 +94,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = narrowed([item for item in items if item.get_closest_marker("full")])
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: item.get_closest_marker("whole") is None)  # those that take longest begin first
 
 
 def narrowed(items: list[pytest.Item]) -> set[pytest.Item]:

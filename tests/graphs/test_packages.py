@@ -64,7 +64,10 @@ CALLS: dict[str, tuple[str, st.SearchStrategy[dict[str, Any]]]] = {
 
 
 @pytest.fixture(name="cache")
-def cache_fixture(native: Root) -> GraphCache:
+def cache_fixture(native: Root, monkeypatch: pytest.MonkeyPatch) -> GraphCache:
+    """Return a cache for a process that has not imported the modules of other tests, which would count in each call."""
+    for name in [name for name in sys.modules if ".test_" in name]:
+        monkeypatch.delitem(sys.modules, name)
     return GraphCache(native.path, check="never")
 
 
