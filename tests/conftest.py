@@ -26,8 +26,8 @@ from tests.helpers.file_systems import keeps_access_times  # noqa: E402
 from tests.helpers.remote_stores import az, remote, s3  # noqa: E402, F401  fixtures
 
 TESTS = Path(__file__).parent
-FIRST_TIER = "about 5 minutes on two cores"
-LONG_TIER = "about 15 minutes on two cores, with --wide 35"
+FIRST_TIER = "about 4 minutes on two cores"
+LONG_TIER = "about 20 minutes on two cores, with --wide 35"
 
 SEED = os.environ.get("JCACHE_SEED")  # read now: `home` takes it out of the environment
 SURROUNDINGS = (
