@@ -329,11 +329,11 @@ class Typing:
         os.close(terminal)
 
     def answer(self, question: bytes, text: bytes) -> None:
-        """Type a text once the question is printed and the terminal no longer shows typed text."""
+        """Type a text once the question is printed, the terminal shows no typed text, and ssh-keygen reads."""
         said = b""
         while question not in said:
             said += os.read(self.master, 1000)
-        until(lambda: not self.shows_what_is_typed)
+        until(lambda: not self.shows_what_is_typed and self.is_read)
         os.write(self.master, text)
 
     def end(self) -> None:
@@ -346,6 +346,17 @@ class Typing:
         with suppress(OSError):  # Linux says so by EIO, others by an end
             while os.read(self.master, 1000):
                 pass
+
+    @property
+    def is_read(self) -> bool:
+        """Whether ssh-keygen sleeps, as it does once it reads: Ctrl-C between its question and that is lost to it."""
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                name, _, fields = file.read_text(errors="replace").rpartition(")")
+                state, _, _, session, *_ = fields.split()
+                if name.endswith("(ssh-keygen") and int(session) == self.process.pid:
+                    return state == "S"
+        return not Path("/proc/self/stat").exists()
 
     @property
     def shows_what_is_typed(self) -> bool:
