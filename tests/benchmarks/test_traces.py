@@ -21,12 +21,10 @@ import pytest
 from tests.benchmarks.measure import compare, user_environment
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
-UNTIL_WARM = 5  # processes
+UNTIL_KNOWN = 5  # processes, after which a call that is not worth it is not looked up any more
 CALLS = 20_000
-TRACING_DOMINATES = 1 / 2
+TRACING_DOMINATES = 1 / 2.5
 NOT_SLOWER = 1.02
-AS_FAST_AS_TRACING = 1.15  # nnx and chex, where tracing takes as long as looking up
-LOOKUP_S = 0.015
 Run = Callable[[str], Any]
 
 
@@ -44,7 +42,7 @@ def first_result(script: str, tmp_path: Path, *arguments: str) -> Run:
 def against_jax(benchmark: Any, run: Run, rounds: int) -> tuple[float, Any]:
     """Return the ratio of jcache to JAX's own cache, both warm, and jcache's last output."""
     said: dict[str, list[Any]] = {"jax": [], "jcache": []}
-    for whose, times in (("jax", 1), ("jcache", UNTIL_WARM)):
+    for whose, times in (("jax", 1), ("jcache", UNTIL_KNOWN)):
         for _ in range(times):
             digest = run(whose)["digest"]
     benchmark.pedantic(
@@ -63,7 +61,7 @@ def against_jax(benchmark: Any, run: Run, rounds: int) -> tuple[float, Any]:
     ("name", "module", "at_most"),
     [
         ("brax", "brax", NOT_SLOWER),
-        ("chex", "chex", AS_FAST_AS_TRACING),
+        ("chex", "chex", NOT_SLOWER),
         ("diffrax", "diffrax", TRACING_DOMINATES),
         ("equinox", "equinox", NOT_SLOWER),
         ("jaxopt", "jaxopt", TRACING_DOMINATES),
@@ -73,14 +71,14 @@ def against_jax(benchmark: Any, run: Run, rounds: int) -> tuple[float, Any]:
         ("linear_algebra", "jax", NOT_SLOWER),
         ("linen", "flax", NOT_SLOWER),
         ("mlp", "jax", NOT_SLOWER),
-        ("nnx", "flax", AS_FAST_AS_TRACING),
+        ("nnx", "flax", NOT_SLOWER),
         ("numpyro", "numpyro", TRACING_DOMINATES),
         ("optimistix", "optimistix", TRACING_DOMINATES),
         ("svi", "numpyro", TRACING_DOMINATES),
     ],
 )
 def test_the_first_result(benchmark: Any, tmp_path: Path, name: str, module: str, at_most: float) -> None:
-    """Nothing is traced, which pays the more the more there is to trace.
+    """Nothing is traced, which pays the more the more there is to trace, and is never slower by more than 2 %.
 
     Loading the executable and its first run take as long as with JAX's cache. Tracing and lowering, which is all that
     can be spared, are 0.94 of JAX's time with diffrax, 0.68 with numpyro, 0.61 with equinox and linen, 0.5 with the
@@ -93,10 +91,13 @@ def test_the_first_result(benchmark: Any, tmp_path: Path, name: str, module: str
 
 
 def test_the_first_result_of_a_small_function(benchmark: Any, tmp_path: Path) -> None:
-    """A function that is traced in no time loses what looking it up takes."""
+    """A function that is traced faster than looked up is traced, once that is known; only the store adds to its time.
+
+    At the first call, comparing the executable's digest and recording its use take less than a millisecond.
+    """
     ratio, said = against_jax(benchmark, first_result("traces.py", tmp_path, "small"), 31)
     ours = benchmark.extra_info["seconds"]
-    assert said["traced"] == 0 and ours - ours / ratio <= LOOKUP_S
+    assert said["traced"] == 1 and ours - ours / ratio <= 0.001
 
 
 def test_torax(benchmark: Any, tmp_path: Path) -> None:

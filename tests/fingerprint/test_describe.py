@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jcache.fingerprint import changes, fingerprint
-from jcache.fingerprint.describe import describe, in_short, some
+from jcache.fingerprint.describe import describe, in_short, some, vars_of
 
 
 def test_changes_in_words() -> None:
@@ -21,6 +21,19 @@ def test_changes_in_words() -> None:
     old = {"helper rate": "code 1", "distribution numpy": "2.2.0", "argument a": "1"}
     new = {"helper rate": "code 2", "distribution numpy": "2.3.1", "global cfg": "5"}
     assert changes(old, new) == ["helper `rate` changed", "a 1 is gone", "global cfg 5 is new", "numpy 2.2.0 → 2.3.1"]
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+
+def test_the_attributes_of_an_object_are_a_copy() -> None:
+    """An object without a `__dict__` has none."""
+    held = SimpleNamespace(x=1)
+    found = vars_of(held)
+    assert found == {"x": 1} and vars_of(Slotted()) == {}
+    found["x"] = 2
+    assert held.x == 1
 
 
 class Config:

@@ -6,7 +6,6 @@ Where a mutable object occurs again, a back reference stands for it: one list in
 # ruff: noqa: ANN401 - these functions take whatever a program has
 
 import enum
-import functools
 import io
 import sys
 import types
@@ -168,7 +167,7 @@ class Encoder:
         if not self.for_trace:
             given = [each[0] for each in keyed]
             keyed.sort(key=lambda each: each[0])
-            self.traits += [repr(given)] if given != sorted(given) else []
+            self.traits += [repr(given)] if given != [each[0] for each in keyed] else []
         encodings: list[bytes] = []
         for encoded, key, value in keyed:
             try:
@@ -273,7 +272,8 @@ def _by_key(encoder: Encoder, value: Any) -> bytes:
     return several(b"keyed", items)
 
 
-_of_fixed: Final = functools.partial(_by_key)  # of instances that never change
+def _of_fixed(encoder: Encoder, value: Any) -> bytes:
+    return _by_key(encoder, value)
 
 
 def _generic(encoder: Encoder, value: Any) -> bytes:

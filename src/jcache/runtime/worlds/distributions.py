@@ -58,7 +58,7 @@ class Distributions:
     def installed_ns(self, path: str) -> int | None:
         """Return when the distribution of a file was installed; None for a file of no distribution."""
         for place, directory in self._directories.items():
-            if directory is not None and path.startswith(place) and path[len(place) : len(place) + 1] == os.sep:
+            if directory is not None and path.startswith(place + os.sep):
                 top = path[len(place) + 1 :].partition(os.sep)[0]
                 if (newest_ns := directory.newest_ns.get(top)) is not None:
                     return newest_ns
