@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jcache.fingerprint import changes, fingerprint
-from jcache.fingerprint.describe import describe, in_short, some, vars_of
+from jcache.fingerprint.describe import attribute_of, describe, in_short, some, vars_of
 
 
 def test_changes_in_words() -> None:
@@ -25,6 +25,17 @@ def test_changes_in_words() -> None:
 
 class Slotted:
     __slots__ = ("x",)
+
+
+def test_an_attribute_whose_code_raises_is_missing() -> None:
+    """An object whose class raises another error than `AttributeError` for a missing attribute has none."""
+
+    class Items(dict[str, int]):
+        __getattr__ = dict.__getitem__
+
+    items = Items(rate=2)
+    assert attribute_of(items, "rate") == 2
+    assert attribute_of(items, "__func__", items) is items and attribute_of(items, "__self__") is None
 
 
 def test_the_attributes_of_an_object_are_a_copy() -> None:

@@ -20,14 +20,16 @@ from tests.helpers.installations import Site
 from tests.helpers.interpreters import with_jax
 from tests.helpers.jax_programs import environment
 from tests.proofs.changes import CHANGE, PACKAGES, RTLIB, write
+from tests.proofs.generated_carriers import carried
 from tests.proofs.generated_forms import FORMS
 from tests.proofs.generated_steps import STEPS, Step
 
 SORTS: Final = ("source", "source", "module", "library", "file", "environment", "arguments")
 BATCH: Final = 20
+ALL_STEPS: Final = (*STEPS, *[carried] * 6)
 UNCHANGED: Final = 0.2  # of the programs of a batch in its changed state
 # Graphs are compared however long building takes: on a busy machine it may take the 10 s from which on they are not.
-MAIN: Final = """import importlib, json, sys
+MAIN: Final = """import importlib, json, re, sys
 import jax, numpy as np
 import jcache
 jcache.enable()
@@ -39,7 +41,7 @@ def answer(module, entry):
     try:
         return repr(jax.tree_util.tree_map(lambda leaf: np.asarray(leaf).tolist(), module.call(ENTRIES[entry])))
     except Exception as error:
-        return f"{{type(error).__name__}}: {{error}}"
+        return re.sub("0x[0-9a-f]+", "", f"raised {{type(error).__name__}}: {{error}}")
 def calls():
     told = jcache.stats()
     return [*told.traces.calls], [*told.graphs.calls]
@@ -126,7 +128,7 @@ def sort_of(name: str, of: str) -> str:
 def program(chance: random.Random, name: str, sort: str) -> Program:
     """Return a program with a mutation of some sort."""
     while True:
-        steps = [chance.choice(STEPS)(chance, f"{name}_{number}") for number in range(chance.randint(1, 4))]
+        steps = [chance.choice(ALL_STEPS)(chance, f"{name}_{number}") for number in range(chance.randint(1, 4))]
         made = Program(name, {f"{name}.py": _module(chance, name, steps)})
         made.may_be_refused = any(step.may_be_refused for step in steps)
         for step in steps:

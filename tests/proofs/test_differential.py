@@ -48,7 +48,8 @@ def failures(batch: Batch, *, returns: bool = False) -> Iterator[str]:
                 name: (told[each.name].answers[kind], wanted[each.name].answers[right])
                 for name, (told, wanted) in starts.items()
             }
-            refused = warm[each.name].unserved[kind] if not each.may_be_refused else []
+            is_kept = not each.may_be_refused and not answers["cold"][1].startswith("raised ")
+            refused = warm[each.name].unserved[kind] if is_kept else []
             for failure in [*_stale(answers), *([f"{NOT_SERVED}: {refused}"] if refused else [])]:
                 yield f"{batch.sort} {kind} {failure}\n{each.told()}"
 

@@ -11,7 +11,7 @@ from jcache.errors import GraphKeyError
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.depends_on import Dependency
-from jcache.fingerprint.describe import changes
+from jcache.fingerprint.describe import attribute_of, changes
 from jcache.fingerprint.loose import loose_digest
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
@@ -101,8 +101,8 @@ def home_of(function: Any) -> str:
 
 
 def _home(function: Any) -> str:
-    namespace = getattr(function, "__globals__", None) or {}
-    return str(namespace.get("__name__", "") or getattr(function, "__module__", ""))
+    namespace = attribute_of(function, "__globals__") or {}
+    return str(namespace.get("__name__", "") or attribute_of(function, "__module__", ""))
 
 
 def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:

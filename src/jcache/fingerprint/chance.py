@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache import clock
 from jcache.fingerprint.bytecode import NOTHING, Named
+from jcache.fingerprint.describe import attribute_of
 from jcache.fingerprint.refusals import Refused
 
 _TIME: Final = "another time in each process"
@@ -110,7 +111,7 @@ def is_calendar(value: Any) -> bool:
 
 def is_shared_random(value: Any) -> bool:
     """Return whether a value draws from the process's ``random`` or ``numpy.random`` generator, or from the system."""
-    owner = getattr(value, "__self__", None)
+    owner = attribute_of(value, "__self__")
     if owner is None or isinstance(owner, types.ModuleType):
         return False
     system = getattr(sys.modules.get("random"), "SystemRandom", None)
@@ -126,7 +127,7 @@ def is_shared_generator(value: Any) -> bool:
 
 def is_generator(value: Any) -> bool:
     """Return whether a value is a class or function that makes a random generator from a seed."""
-    name = getattr(value, "__name__", None)
+    name = attribute_of(value, "__name__")
     return name in _SEEDED and any(
         getattr(sys.modules.get(home), name, None) is value for home in ("random", "numpy.random")
     )
@@ -145,8 +146,8 @@ def seeds(given: Iterable[object]) -> list[str]:
 
 def name_of(value: Any) -> str:
     """Return the module and the name of a function, as in `_FUNCTIONS`."""
-    home = getattr(value, "__module__", None) or _home(getattr(value, "__self__", None))
-    return f"{'os' if home in {'posix', 'nt'} else home}.{getattr(value, '__qualname__', '')}"
+    home = attribute_of(value, "__module__") or _home(attribute_of(value, "__self__"))
+    return f"{'os' if home in ('posix', 'nt') else home}.{attribute_of(value, '__qualname__', '')}"
 
 
 def _home(owner: Any) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from jcache.fingerprint import origins
+from jcache.fingerprint.describe import attribute_of
 
 _MADE: Final = frozenset(
     {"__module__", "__doc__", "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__",
@@ -80,7 +81,7 @@ def _is_of_enum(name: str, value: Any, cls: type[enum.Enum]) -> bool:
 
 def _function(value: Any) -> types.FunctionType | None:
     """Return the function behind a method of any kind, and behind what a library wraps around it; else None."""
-    value = getattr(value, "__func__", value)
+    value = attribute_of(value, "__func__", value)
     while isinstance(value, types.FunctionType) and hasattr(value, "__wrapped__") and _is_of_machinery(value):
         value = value.__wrapped__
     return value if isinstance(value, types.FunctionType) else None

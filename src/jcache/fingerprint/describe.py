@@ -122,11 +122,19 @@ def _item(name: str, value: Any, depth: int) -> str:  # noqa: ANN401
 def _kind(value: Any) -> str:  # noqa: ANN401
     kind = type(value)
     if str(kind.__module__).partition(".")[0] in _ARRAYS:
-        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+        shape, dtype = attribute_of(value, "shape"), attribute_of(value, "dtype")
         if isinstance(shape, tuple):
             return f"{getattr(dtype, 'name', dtype)}[{','.join(map(str, shape))}]"
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return f"{name}[{len(value)}]" if kind in {list, tuple, dict, set, frozenset, str, bytes} else name
+
+
+def attribute_of(value: Any, name: str, default: Any = None) -> Any:  # noqa: ANN401
+    """Return an attribute of an object; the default if it has none, or if its own code raises any error."""
+    try:
+        return getattr(value, name, default)
+    except Exception:  # noqa: BLE001  the value's own code
+        return default
 
 
 def vars_of(value: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -5,10 +5,13 @@ The digests tell whether such a value is still the same as when a result was com
 
 # ruff: noqa: ANN401 - programs hold anything
 
+from types import FunctionType
 from typing import Any, Final
 
+from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint.classes import members
 from jcache.fingerprint.describe import shortened
-from jcache.fingerprint.encoding import SCALARS, sha256, text
+from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.refusals import Refused, type_name
 from jcache.fingerprint.values import Encoder
 
@@ -30,6 +33,7 @@ class _LooseEncoder(Encoder):
     def __init__(self) -> None:
         super().__init__()
         self._left = _MAX_VALUES
+        self._entered: set[int] = set()
 
     def encode(self, value: Any) -> bytes:
         self._left -= 1
@@ -47,3 +51,23 @@ class _LooseEncoder(Encoder):
 
     def reading(self, value: Any) -> bytes:
         return text(str(value))
+
+    def function(self, function: FunctionType) -> bytes:
+        items = [super().function(function)]
+        is_named = name_resolution.of_function(function) != origins.USER and origins.is_findable(function)
+        if not is_named and self._enters(function):
+            cells = [name_resolution.content_of(each) for each in function.__closure__ or ()]
+            items += self.items([function.__defaults__, function.__kwdefaults__, function.__dict__, cells])
+        return several(b"function", items)
+
+    def class_(self, cls: type) -> bytes:
+        items = [super().class_(cls)]
+        if origins.of_module_named(str(cls.__module__)) == origins.USER and self._enters(cls):
+            items += [*map(self.class_, cls.__bases__), self.attributes(members(cls))]
+        return several(b"class", items)
+
+    def _enters(self, value: object) -> bool:
+        """Return whether a function or class is met for the first time."""
+        is_new = id(value) not in self._entered
+        self._entered.add(id(value))
+        return is_new

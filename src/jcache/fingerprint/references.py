@@ -14,7 +14,7 @@ from jcache.fingerprint.arguments import defaults_of
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
-from jcache.fingerprint.describe import shortened, vars_of
+from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, tagged, text
 from jcache.fingerprint.parts import Part, Parts
 from jcache.jax_internals.registry import registry
@@ -121,7 +121,7 @@ class References(Parts, ABC):
         if hasattr(type(value), "__getattr__"):  # it may return a value for any name
             known = vars_of(value)
         else:
-            known = {name: getattr(value, name, None) for name in _NAMES}
+            known = {name: attribute_of(value, name) for name in _NAMES}
         name = known.get("__qualname__") or known.get("__name__")
         owner = known.get("__self__")
         home = owner.__name__ if isinstance(owner, ModuleType) else known.get("__module__")
@@ -130,7 +130,7 @@ class References(Parts, ABC):
             return self._ours(value)
         found: Any = module
         for step in name.split("."):
-            found = getattr(found, step, None)
+            found = attribute_of(found, step)
         origin = origins.of_module(module)
         if found is not value or (origin == origins.USER and not is_extension(module)):
             return self._ours(value)
@@ -173,15 +173,17 @@ class References(Parts, ABC):
                 )
 
     def note_special(self, value: Any, label: str, usual: Mapping[str, Any]) -> None:
-        """Set those special attributes aside that code names, but not one with its usual value."""
+        """Record those special attributes that code names: texts are set aside, and usual values do not count."""
         for name in usual:
             if name not in self.names:
                 self.unread.add(name)
                 continue
             with suppress(Exception):  # annotations run the user's code
                 found = getattr(value, name, None)
-                if found is not None and found != usual[name]:
+                if isinstance(found, str) and found != usual[name]:
                     self.set_aside(f"{name} of {label}", found)
+                elif found is not None and found != usual[name]:
+                    self.part(f"{name} of {label}", found)
 
     def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
         items = []

@@ -190,6 +190,9 @@ BASES: Final[Mapping[type, Handler]] = {
     BaseException: lambda encoder, value: several(
         b"exception", map(encoder.encode, (value.args, *filter(None, (value.__cause__, value.__context__))))
     ),
+    BaseExceptionGroup: lambda encoder, value: several(
+        b"group", map(encoder.encode, (value.args, value.exceptions, value.__cause__, value.__context__))
+    ),
     datetime.datetime: _datetime,
     datetime.date: _parts(b"date", *_DATE),
     datetime.time: _parts(b"time", *_TIME),

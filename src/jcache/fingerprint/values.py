@@ -15,7 +15,7 @@ from typing import Any, Final
 from jcache.fingerprint import arrays, attributes, opaque, origins
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import Readings
-from jcache.fingerprint.describe import plain
+from jcache.fingerprint.describe import attribute_of, plain
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.refusals import Refused, check, is_beside
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
@@ -60,7 +60,7 @@ class Encoder:
 
     def named(self, value: Any) -> bytes | None:
         """Return the encoded name of a value that its module holds under that name; None for any other value."""
-        name, home = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
+        name, home = attribute_of(value, "__qualname__"), attribute_of(value, "__module__")
         is_there = isinstance(name, str) and getattr(sys.modules.get(str(home)), name, None) is value
         return text(f"{home}.{name}") if is_there else None
 

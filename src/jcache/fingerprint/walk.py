@@ -13,7 +13,7 @@ import functools
 import os
 import sys
 from collections.abc import Collection
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
@@ -27,9 +27,11 @@ from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import ValueSnapshot
+from jcache.fingerprint.value_types import HANDLERS
 
 _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
+_DATA: Final = frozenset({*SCALARS, *HANDLERS}) - {FunctionType, BuiltinFunctionType, MethodType, type}
 _BY_NAME: Final = frozenset({"importlib.import_module", "pkgutil.resolve_name", "pydoc.locate"})
 _NAMESPACES: Final = frozenset({"f_globals", "__globals__"})
 _ABSENT: Final = b"absent0:"
@@ -171,7 +173,7 @@ class Walk(References):
             return name
         if name_resolution.is_made_of_users(value):
             return name + self._global(found)
-        if found.inside or not (type(value) in SCALARS or isinstance(value, _CONTAINERS)):
+        if found.inside or not _is_data(value):
             return name
         try:
             return name + self.encode(value)
@@ -234,6 +236,12 @@ class Walk(References):
                 items.append(text(name) + self._found(found, (name,)))
         encoding = several(b"namespace", items)
         self._add(label, encoding, f"all of it {shortened(sha256(encoding))}")
+
+
+def _is_data(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    is_array = numpy is not None and isinstance(value, numpy.ndarray)
+    return is_array or type(value) in _DATA or isinstance(value, _CONTAINERS)
 
 
 def digest_of(value: Any) -> bytes | None:

@@ -22,6 +22,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+from jcache.fingerprint.describe import attribute_of
 from jcache.fingerprint.io.attribution import Reader, is_own, package_of, reader
 from jcache.fingerprint.io.digests import Look, is_read, label_of, names_in, now, path_of, seen, variable
 from jcache.jax_internals.registry import is_tracing
@@ -196,7 +197,7 @@ def _of_module(namespace: dict[str, Any]) -> dict[int, list[Any]]:
     found: dict[int, list[Any]] = {}
     values = [*namespace.copy().values()]
     for cls in [each for each in values if isinstance(each, type) and each.__module__ == namespace.get("__name__")]:
-        values += [getattr(each, "__func__", each) for each in vars(cls).copy().values()]
+        values += [attribute_of(each, "__func__", each) for each in vars(cls).copy().values()]
     for each in values:
         if type(each) is _LRU and (code := _code_of(each)) is not None:
             found.setdefault(id(code), []).append(each)
