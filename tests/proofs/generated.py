@@ -20,13 +20,14 @@ from tests.helpers.installations import Site
 from tests.helpers.interpreters import with_jax
 from tests.helpers.jax_programs import environment
 from tests.proofs.changes import CHANGE, PACKAGES, RTLIB, write
-from tests.proofs.generated_carriers import carried
-from tests.proofs.generated_forms import FORMS
+from tests.proofs.generated_carriers import COMPARED, carried, given, receiver
+from tests.proofs.generated_forms import FORMS, Form
 from tests.proofs.generated_steps import STEPS, Step
 
 SORTS: Final = ("source", "source", "module", "library", "file", "environment", "arguments")
 BATCH: Final = 20
 ALL_STEPS: Final = (*STEPS, *[carried] * 6)
+ALL_FORMS: Final = (*FORMS, given, receiver)
 UNCHANGED: Final = 0.2  # of the programs of a batch in its changed state
 # Graphs are compared however long building takes: on a busy machine it may take the 10 s from which on they are not.
 MAIN: Final = """import importlib, json, re, sys
@@ -129,8 +130,9 @@ def program(chance: random.Random, name: str, sort: str) -> Program:
     """Return a program with a mutation of some sort."""
     while True:
         steps = [chance.choice(ALL_STEPS)(chance, f"{name}_{number}") for number in range(chance.randint(1, 4))]
-        made = Program(name, {f"{name}.py": _module(chance, name, steps)})
-        made.may_be_refused = any(step.may_be_refused for step in steps)
+        form = chance.choice(ALL_FORMS)(chance, name)
+        made = Program(name, {f"{name}.py": _module(form, steps), **form.texts})
+        made.may_be_refused = any(step.may_be_refused for step in steps) or any(each in form.setup for each in COMPARED)
         for step in steps:
             made.texts |= step.texts
         places = [
@@ -144,15 +146,14 @@ def program(chance: random.Random, name: str, sort: str) -> Program:
             return made
 
 
-def _module(chance: random.Random, name: str, steps: list[Step]) -> str:
-    form = chance.choice(FORMS)(chance, name)
+def _module(form: Form, steps: list[Step]) -> str:
     lines = [line for step in steps for line in step.step.splitlines()]
     function = form.head + "".join(f"{form.indent}{line}\n" for line in lines) + f"{form.indent}return {form.result}"
     contexts = [step.context for step in steps if step.context]
     call = "".join(f"{'    ' * (depth + 1)}with {each}:\n" for depth, each in enumerate(contexts))
     margin = "    " * (len(contexts) + 1)
     call += "".join(f"{margin}{line}\n" for line in form.call.splitlines())
-    return MODULE.format(setup="\n".join(step.setup for step in steps), function=function, call=call)
+    return MODULE.format(setup="\n".join([*(step.setup for step in steps), form.setup]), function=function, call=call)
 
 
 # -- processes

@@ -1,11 +1,12 @@
-"""A step of random programs: a value that is read from a file before the call, and held by one object in another."""
+"""Objects of random programs that hold a number which is read from a file before the call, one within another."""
 
 import random
 import re
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from tests.proofs.generated_forms import ARRAY, Form
 from tests.proofs.generated_steps import Step, changing
 
 # What the second start compares: all globals, and a cached property, which the first of two functions has filled.
@@ -13,32 +14,85 @@ COMPARED: Final = ("cached_property", "sys.modules", "import_module", "globals()
 DATA: Final = Path(__file__).parents[1] / "data" / "generated"
 
 
-@cache
-def blocks(name: str) -> list[tuple[str, str]]:
-    """Return of each block of a data file the statements that make N from V, and the expression that reads V from N.
+class Block(NamedTuple):
+    """A block of a data file, whose expression stands after ``>``.
 
-    The expression stands after ``>``. In `carried.txt` V is a number; in `carriers.txt` it is any object.
+    Attributes:
+        statements: they make N from V, a number in `carried.txt` and any object in `carriers.txt`.
+        read: an expression that has V from N.
     """
-    found = []
-    for text in (DATA / name).read_text().split("\n\n"):
-        statements, _, read = text.rpartition("\n> ")
-        found.append((f"{statements}\n", read.strip()))
-    return found
+
+    statements: str
+    read: str
+
+
+@cache
+def blocks(name: str) -> list[Block]:
+    """Return the blocks of a data file."""
+    parts = [text.rpartition("\n> ") for text in (DATA / name).read_text().split("\n\n")]
+    return [Block(f"{statements}\n", read.strip()) for statements, _, read in parts]
+
+
+class Carried(NamedTuple):
+    """A number that an object holds, which up to three others hold in turn.
+
+    Attributes:
+        name: of the outermost object; those within have a number instead of the last one.
+        chain: how they are made, the innermost first.
+        texts: the file with the number.
+    """
+
+    name: str
+    chain: list[Block]
+    texts: dict[str, str]
+
+    def setup(self) -> str:
+        """Return the statements that make the objects."""
+        made = f"with open(os.path.join(HERE, '{self.name}.json')) as file: V_{self.name} = json.load(file)\n"
+        held = f"V_{self.name}"
+        for number, block in enumerate(self.chain):
+            statements = re.sub(r"\bV\b", held, block.statements)
+            held = f"{self.name}_{number}"
+            made += re.sub(r"(?<![A-Za-z])N\b", held, statements)
+        return f"{made}{self.name} = {held}"
+
+    def read(self, holder: str) -> str:
+        """Return an expression that has the number from an expression that has the outermost object."""
+        for number, block in reversed(list(enumerate(self.chain))):
+            read = re.sub(r"(?<![A-Za-z_'])N\b", f"({holder})".replace("\\", r"\\"), block.read)
+            holder = re.sub(r"(?<=[_'])N\b", f"{self.name}_{number}", read)  # within names and in quotes
+        return holder
+
+    def may_be_refused(self) -> bool:
+        return any(each in self.setup() for each in COMPARED)
+
+
+def carry(chance: random.Random, name: str) -> Carried:
+    """Return a number that random objects hold."""
+    depth = chance.choice([0, 1, 1, 2, 2, 3])
+    chain = [chance.choice(blocks("carried.txt")), *(chance.choice(blocks("carriers.txt")) for _ in range(depth))]
+    return Carried(f"{name}_carried", chain, {f"{name}_carried.json": changing(chance)})
 
 
 def carried(chance: random.Random, name: str) -> Step:
-    """A number from a file, held by an object that up to three others hold in turn."""
-    depth = chance.choice([0, 1, 1, 2, 2, 3])
-    chain = [chance.choice(blocks("carried.txt")), *(chance.choice(blocks("carriers.txt")) for _ in range(depth))]
-    setup = f"with open(os.path.join(HERE, '{name}_carried.json')) as file: V_{name} = json.load(file)\n"
-    held = f"V_{name}"
-    for number, (statements, _) in enumerate(chain):
-        made = re.sub(r"\bV\b", held, statements)
-        held = f"{name}_{number}"
-        setup += re.sub(r"(?<![A-Za-z])N\b", held, made)
-    for number, (_, read) in reversed(list(enumerate(chain))):
-        holders = re.sub(r"(?<![A-Za-z_'])N\b", f"({held})".replace("\\", r"\\"), read)
-        held = re.sub(r"(?<=[_'])N\b", f"{name}_{number}", holders)  # within names and in quotes
-    step = chance.choice([f"x = x * jnp.float32({held})", f"x = x * ({held})"])
-    may_be_refused = any(each in setup for each in COMPARED)
-    return Step(step, setup, {f"{name}_carried.json": changing(chance)}, may_be_refused=may_be_refused)
+    """A number from a file, which the function reads from an object that it names."""
+    made = carry(chance, name)
+    read = made.read(made.name)
+    step = chance.choice([f"x = x * jnp.float32({read})", f"x = x * ({read})"])
+    return Step(step, made.setup(), made.texts, may_be_refused=made.may_be_refused())
+
+
+def given(chance: random.Random, name: str) -> Form:
+    """A function that is given an object, which is a static argument of `jit`."""
+    made = carry(chance, name)
+    head, read = f"def f_{name}(x, given):\n", made.read("given")
+    call = f"return entry(f_{name}, static_argnums=1)({ARRAY}, {made.name})"
+    return Form(head, f"x * ({read})", call, setup=made.setup(), texts=made.texts)
+
+
+def receiver(chance: random.Random, name: str) -> Form:
+    """A method of an instance, one of whose attributes is an object."""
+    made = carry(chance, name)
+    head = f"class Model_{name}:\n    def __init__(self, k):\n        self.k = k\n    def act(self, x):\n"
+    call = f"return entry(Model_{name}({made.name}).act)({ARRAY})"
+    return Form(head, f"x * ({made.read('self.k')})", call, " " * 8, made.setup(), made.texts)

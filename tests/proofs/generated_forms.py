@@ -1,7 +1,7 @@
 """Forms of the functions of random programs, and of their calls."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 
@@ -13,12 +13,16 @@ class Form(NamedTuple):
         result: the expression that it returns.
         call: how it is called by `entry`.
         indent: of its body.
+        setup: what the module has for it.
+        texts: further texts of the program, by names as in `generated.Mutation`.
     """
 
     head: str
     result: str
     call: str
     indent: str = "    "
+    setup: str = ""
+    texts: Mapping[str, str] = {}
 
 
 ARRAY: Final = "np.arange(4, dtype=np.float32)"
