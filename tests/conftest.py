@@ -48,7 +48,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the proofs in their full form, which takes long")
-    parser.addoption("--wide", action="store_true", help="run all cases of the long tier, not a third of each table's")
+    parser.addoption("--wide", action="store_true", help="run all cases of the long tier, not a quarter of each table's")
     parser.addoption("--search", action="store_true", help="try new examples and seeds in place of those of each run")
 
 
@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """A test that starts JAX, and a proof, is in the long tier, but for those that are marked `smoke`.
 
     Whatever takes longer than a second, all its cases together, may be marked `full`: then it is in the long tier, too.
-    There, a third of each test's cases run, the same in each run, unless all are asked for, a test is named on the
+    There, a quarter of each test's cases run, the same in each run, unless all are asked for, a test is named on the
     command line, or it is marked `whole`; what is marked `wide` is left out.
     """
     for item in items:
@@ -107,7 +107,7 @@ def narrowed(items: list[pytest.Item]) -> set[pytest.Item]:
         if cases[0].get_closest_marker("wide"):
             left_out.update(cases)
         elif not cases[0].get_closest_marker("whole"):
-            left_out.update(case for number, case in enumerate(cases) if number % 3)
+            left_out.update(case for number, case in enumerate(cases) if number % 4)
     return left_out
 
 

@@ -79,3 +79,22 @@ for call in (lambda: jnp.ones(3) @ jnp.ones(4), lambda: jax.jit(own)(1.0)):
         found.append(tracing.is_of_jax(error))
 """
     assert said(program, "found") == [True, False]
+
+
+@pytest.mark.parametrize("function", ["rate", "partial(rate, k=3)", "partial(partial(rate, 1.0), 2)"])
+def test_a_function_is_told_the_same_in_errors_of_jax(function: str) -> None:
+    """Where tracing fails, JAX names the function and its line, also those of one within a `functools.partial`."""
+    program = f"""
+from functools import partial
+import jcache
+def rate(x, k=2, *, is_on=True):
+    return float(jnp.sum(jnp.ones(3) * k))
+def error_of(jitted):
+    try:
+        jitted(*([] if "1.0" in {function!r} else [1.0]))
+    except Exception as error:
+        return str(error)
+jcache.enable()
+"""
+    told, of_jax = said(program, f"[error_of(jcache.jit({function})), error_of(jax.jit({function}))]")
+    assert told == of_jax and "function rate at " in told

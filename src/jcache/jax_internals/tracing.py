@@ -7,7 +7,8 @@ The functions import JAX, so that importing this module costs nothing.
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial, update_wrapper
 from itertools import count
 from operator import is_
 from typing import Any, Final
@@ -50,6 +51,23 @@ def jit(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     from jax._src import api
 
     return api.jit(function, **options)
+
+
+def give_name(stand_in: Callable[..., Any], function: Callable[..., Any]) -> None:
+    """Give a function what `jax.jit` would say of the one that it stands in for: its name, signature and source.
+
+    JAX looks through a `functools.partial` for the name and the source, but not through one in ``__wrapped__``.
+    """
+    import inspect
+
+    update_wrapper(stand_in, function)
+    inner = function
+    while isinstance(inner, partial):
+        inner = inner.func
+    stand_in.__name__ = str(getattr(inner, "__name__", "<unnamed function>"))
+    if inner is not function:
+        with suppress(TypeError, ValueError):  # it has no signature
+            vars(stand_in).update(__signature__=inspect.signature(function), __wrapped__=inner)
 
 
 def top_level() -> Callable[[], bool]:

@@ -11,7 +11,6 @@ then the executable for these is looked up again.
 
 from __future__ import annotations
 
-import functools
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -81,12 +80,11 @@ class Resolver:
         """Make JAX trace the function anew for all calls that it has traced in this process."""
         function, ours = self.function, weakref.ref(self)  # a cycle would keep alive what the function refers to
 
-        @functools.wraps(function)
         def resolve(*args: Any, **kwargs: Any) -> Any:
             resolver = ours()
             return function(*args, **kwargs) if resolver is None else resolver._resolve(args, kwargs)
 
-        resolve.__name__ = _plain_name(self.function)
+        tracing.give_name(resolve, function)
         old = DEPRECATED_OPTIONS.intersection(self.options)  # JAX has warned of these already
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning) if old else nullcontext():
             self.jitted: Any = tracing.jit(resolve, self.options)
@@ -286,10 +284,3 @@ class Resolver:
         if reason:
             self.lookup.refuse(reason, call.key)
         return True
-
-
-def _plain_name(function: Callable[..., Any]) -> str:
-    """Return the name that `jax.jit` gives to the program of a function."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return str(getattr(function, "__name__", "<unnamed function>"))
