@@ -48,7 +48,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the proofs in their full form, which takes long")
-    parser.addoption("--wide", action="store_true", help="run all cases of the long tier, not a quarter of each table's")
+    parser.addoption("--wide", action="store_true", help="run all cases of the long tier, not every fourth")
     parser.addoption("--search", action="store_true", help="try new examples and seeds in place of those of each run")
 
 
