@@ -132,6 +132,24 @@ print(json.dumps([len(values), len(set(hashes)), all(same), refused(gone), trace
 """
 
 
+@pytest.mark.contract
+@pytest.mark.jax
+def test_a_jaxpr_keeps_its_key_while_jax_uses_it() -> None:
+    """What JAX notes in types and primitives once it has differentiated or batched is no part of a key."""
+    told = run("""
+import json
+import jax, jax.numpy as jnp
+from tests.helpers.fingerprints import key_of
+made = jax.make_jaxpr(lambda x: x * 2.0 + jnp.sin(x))(1.0)
+keys = [key_of(made)]
+jax.grad(lambda x: x * 2.0 + jnp.sin(x))(1.0), jax.vmap(lambda x: x * 2.0)(jnp.ones(3))
+keys += [key_of(made), key_of(jax.make_jaxpr(lambda x: x * 3.0 + jnp.sin(x))(1.0))]
+print(json.dumps(keys))
+""")
+    before, after, other = told.value
+    assert before == after != other
+
+
 @pytest.mark.jax
 def test_values_of_jax() -> None:
     """JAX's arrays, keys, dtypes and transformed functions are told apart from numpy's and from one another."""

@@ -182,6 +182,11 @@ def _jit_options(encoder: Any, options: Any) -> bytes:
     return several(b"options", [encoder.attributes(plain)])
 
 
+def _aval(encoder: Any, value: Any) -> bytes:
+    """Encode the type of an array, without what jax 0.12 and later keeps of it once it has been derived from it."""
+    return several(b"aval", [encoder.class_(type(value)), encoder.state(value, ("_stripped_weak_type",))])
+
+
 def _treedef(encoder: Any, value: Any) -> bytes:
     node = value.node_data()
     children = [_treedef(encoder, each) for each in value.children()]
@@ -250,7 +255,7 @@ def _device(encoder: Any, value: Any) -> bytes:
 _DEVICE: Final = ("platform", "device_kind", "id", "process_index")
 _OF_JAX: Final = {
     "Device": _device, "SingleDeviceSharding": _device, "PjitFunction": _jitted, "PjitInfo": _jit_options,
-    "PyTreeDef": _treedef, "Mesh": _mesh,
+    "PyTreeDef": _treedef, "Mesh": _mesh, "ShapedArray": _aval,
     "AbstractMesh": _abstract_mesh, "PartitionSpec": _spec, "NamedSharding": _named_sharding,
 }  # fmt: skip
 STABLE: Final = frozenset(
