@@ -43,7 +43,7 @@ def answer(module, entry):
         return repr(jax.tree_util.tree_map(lambda leaf: np.asarray(leaf).tolist(), module.call(ENTRIES[entry])))
     except Exception as error:
         told = f"raised {{type(error).__name__}}: {{error}}".partition("\\n")[0]
-        return re.sub(" at (0x)?[0-9A-Fa-f]+", "", told)  # without addresses
+        return re.sub("(at|@) (0x)?[0-9A-Fa-f]+", "", told)  # without addresses
 def calls():
     told = jcache.stats()
     return [*told.traces.calls], [*told.graphs.calls]
