@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jcache.fingerprint import Fingerprint, fingerprint
+from jcache.fingerprint.loose import loose_digest
 from tests.helpers.fingerprints import imported
 
 CLASS = """
@@ -178,3 +179,29 @@ def test_a_number_that_somebody_wrote_is_a_part_of_the_key(value: object, tmp_pa
     with imported(tmp_path, "N = None\ndef build(x=1): return N") as model:
         vars(model)["N"] = value
         assert of(model).loose == {}
+
+
+class Items(dict[str, Any]):
+    """A dict whose items are attributes, so that one that is missing raises `KeyError`."""
+
+    __getattr__ = dict.__getitem__
+
+
+def holding(rate: float) -> list[Any]:
+    """Return a function, a class and objects that hold a number, two of them themselves as well."""
+
+    def own() -> object:
+        return own, rate
+
+    class Model:
+        made = rate
+
+    Model.itself = Model  # type: ignore[attr-defined]
+    return [own, lambda k=rate: k, Model, Model(), Items(rate=rate)]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_what_functions_classes_and_objects_hold_is_told(number: int) -> None:
+    """Their names alone would not tell when that has changed."""
+    one, same, other = (loose_digest(holding(rate)[number]) for rate in (2.0, 2.0, 3.0))
+    assert one == same != other

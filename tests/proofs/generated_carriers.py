@@ -37,7 +37,7 @@ class Carried(NamedTuple):
     """A number that an object holds, which up to three others hold in turn.
 
     Attributes:
-        name: of the outermost object; those within have a number instead of the last one.
+        name: of the outermost object; each object of the chain has this name with its number behind.
         chain: how they are made, the innermost first.
         texts: the file with the number.
     """
@@ -87,7 +87,7 @@ def given(chance: random.Random, name: str) -> Form:
     made = carry(chance, name)
     head, read = f"def f_{name}(x, given):\n", made.read("given")
     call = f"return entry(f_{name}, static_argnums=1)({ARRAY}, {made.name})"
-    return Form(head, f"x * ({read})", call, setup=made.setup(), texts=made.texts)
+    return Form(head, f"x * ({read})", call, " " * 4, made.setup(), made.texts, made.may_be_refused())
 
 
 def receiver(chance: random.Random, name: str) -> Form:
@@ -95,4 +95,4 @@ def receiver(chance: random.Random, name: str) -> Form:
     made = carry(chance, name)
     head = f"class Model_{name}:\n    def __init__(self, k):\n        self.k = k\n    def act(self, x):\n"
     call = f"return entry(Model_{name}({made.name}).act)({ARRAY})"
-    return Form(head, f"x * ({made.read('self.k')})", call, " " * 8, made.setup(), made.texts)
+    return Form(head, f"x * ({made.read('self.k')})", call, " " * 8, made.setup(), made.texts, made.may_be_refused())

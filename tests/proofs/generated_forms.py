@@ -15,6 +15,7 @@ class Form(NamedTuple):
         indent: of its body.
         setup: what the module has for it.
         texts: further texts of the program, by names as in `generated.Mutation`.
+        may_be_refused: whether it is documented that the function may not be served at its second start.
     """
 
     head: str
@@ -23,6 +24,7 @@ class Form(NamedTuple):
     indent: str = "    "
     setup: str = ""
     texts: Mapping[str, str] = {}
+    may_be_refused: bool = False
 
 
 ARRAY: Final = "np.arange(4, dtype=np.float32)"

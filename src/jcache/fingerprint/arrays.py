@@ -183,7 +183,7 @@ def _jit_options(encoder: Any, options: Any) -> bytes:
 
 
 def _aval(encoder: Any, value: Any) -> bytes:
-    """Encode the type of an array, without what jax 0.12 and later keeps of it once it has been derived from it."""
+    """Encode the type of an array, but not the type without `weak_type` that jax 0.12 derives and keeps in it."""
     return several(b"aval", [encoder.class_(type(value)), encoder.state(value, ("_stripped_weak_type",))])
 
 

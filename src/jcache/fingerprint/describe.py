@@ -122,7 +122,7 @@ def _item(name: str, value: Any, depth: int) -> str:  # noqa: ANN401
 def _kind(value: Any) -> str:  # noqa: ANN401
     kind = type(value)
     if str(kind.__module__).partition(".")[0] in _ARRAYS:
-        shape, dtype = attribute_of(value, "shape"), attribute_of(value, "dtype")
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if isinstance(shape, tuple):
             return f"{getattr(dtype, 'name', dtype)}[{','.join(map(str, shape))}]"
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

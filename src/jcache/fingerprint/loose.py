@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.classes import members
-from jcache.fingerprint.describe import shortened
+from jcache.fingerprint.describe import attribute_of, shortened
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.refusals import Refused, type_name
 from jcache.fingerprint.values import Encoder
@@ -33,7 +33,6 @@ class _LooseEncoder(Encoder):
     def __init__(self) -> None:
         super().__init__()
         self._left = _MAX_VALUES
-        self._entered: set[int] = set()
 
     def encode(self, value: Any) -> bytes:
         self._left -= 1
@@ -42,7 +41,7 @@ class _LooseEncoder(Encoder):
         scalar = SCALARS.get(type(value))
         if scalar is not None:
             return scalar(value)
-        if (getattr(value, "nbytes", None) or 0) > _MAX_ARRAY_BYTES:
+        if (attribute_of(value, "nbytes") or 0) > _MAX_ARRAY_BYTES:
             return text(f"{type_name(type(value))} {value.shape} {value.dtype}")
         try:
             return super().encode(value)
@@ -53,21 +52,20 @@ class _LooseEncoder(Encoder):
         return text(str(value))
 
     def function(self, function: FunctionType) -> bytes:
-        items = [super().function(function)]
-        is_named = name_resolution.of_function(function) != origins.USER and origins.is_findable(function)
-        if not is_named and self._enters(function):
-            cells = [name_resolution.content_of(each) for each in function.__closure__ or ()]
-            items += self.items([function.__defaults__, function.__kwdefaults__, function.__dict__, cells])
-        return several(b"function", items)
+        if name_resolution.of_function(function) != origins.USER and origins.is_findable(function):
+            return super().function(function)
+        return self._once(function, lambda _, each: self._with_values(each))
 
     def class_(self, cls: type) -> bytes:
-        items = [super().class_(cls)]
-        if origins.of_module_named(str(cls.__module__)) == origins.USER and self._enters(cls):
-            items += [*map(self.class_, cls.__bases__), self.attributes(members(cls))]
-        return several(b"class", items)
+        if origins.of_module_named(str(cls.__module__)) != origins.USER:
+            return super().class_(cls)
+        return self._once(cls, lambda _, each: self._with_members(each))
 
-    def _enters(self, value: object) -> bool:
-        """Return whether a function or class is met for the first time."""
-        is_new = id(value) not in self._entered
-        self._entered.add(id(value))
-        return is_new
+    def _with_values(self, function: FunctionType) -> bytes:
+        cells = [name_resolution.content_of(each) for each in function.__closure__ or ()]
+        held = [function.__defaults__, function.__kwdefaults__, function.__dict__, cells]
+        return several(b"function", [super().function(function), *self.items(held)])
+
+    def _with_members(self, cls: type) -> bytes:
+        bases = map(self.class_, cls.__bases__)
+        return several(b"class", [super().class_(cls), *bases, self.attributes(members(cls))])

@@ -239,6 +239,7 @@ class Walk(References):
 
 
 def _is_data(value: Any) -> bool:
+    """Return whether a value is plain data, and no object whose state a library changes."""
     numpy = sys.modules.get("numpy")
     is_array = numpy is not None and isinstance(value, numpy.ndarray)
     return is_array or type(value) in _DATA or isinstance(value, _CONTAINERS)

@@ -54,7 +54,7 @@ def jit(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
 
 
 def give_name(stand_in: Callable[..., Any], function: Callable[..., Any]) -> None:
-    """Give a function what `jax.jit` would say of the one that it stands in for: its name, signature and source.
+    """Give a function the name, signature and source of the one that it stands in for, as `jax.jit` reads them.
 
     JAX looks through a `functools.partial` for the name and the source, but not through one in ``__wrapped__``.
     """

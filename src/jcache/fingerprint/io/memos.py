@@ -208,5 +208,6 @@ def _of_module(namespace: dict[str, Any]) -> dict[int, list[Any]]:
 
 
 def _code_of(cached: Any) -> CodeType | None:
-    function = getattr(cached, "__wrapped__", None)
-    return getattr(getattr(function, "__func__", function), "__code__", None)
+    function = attribute_of(cached, "__wrapped__")
+    code = attribute_of(attribute_of(function, "__func__", function), "__code__")
+    return code if isinstance(code, CodeType) else None
