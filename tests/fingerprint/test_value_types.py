@@ -167,6 +167,19 @@ def test_a_class_of_the_users_counts_with_its_content_and_its_attributes() -> No
         assert len({made(base, one), made(base, other), made(base, one, note=2)}) == 3, base
 
 
+def test_what_a_path_of_a_users_class_remembers_does_not_count() -> None:
+    """A path keeps its text and its hash once somebody has asked for them; each process has another hash."""
+
+    class Own(type(pathlib.Path())):  # type: ignore[misc]
+        pass
+
+    fresh, used = Own("a/b"), Own("a/b")
+    hash(used), str(used), used.parts, used.parent
+    assert key_of(fresh) == key_of(used) not in {key_of(Own("a/c")), key_of(pathlib.Path("a/b"))}
+    used.note = 1
+    assert key_of(fresh) != key_of(used)
+
+
 def test_what_holds_a_callable_counts_by_it() -> None:
     """Bound methods, memos, accessors, and what `functools` makes."""
 

@@ -199,6 +199,7 @@ BASES: Final[Mapping[type, Handler]] = {
     datetime.timedelta: _parts(b"timedelta", "days", "seconds", "microseconds"),
     decimal.Decimal: _texts(b"decimal", decimal.Decimal.__str__),
     random.Random: _texts(b"random", lambda value: value.getstate()),
+    pathlib.PurePath: _texts(b"path", pathlib.PurePath.__str__),
     property: _parts(b"property", "fget", "fset", "fdel"),
     staticmethod: _parts(b"static", "__func__"),
     classmethod: _parts(b"classmethod", "__func__"),

@@ -282,11 +282,11 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
     if named is not None:
         return named
     for base in kind.__mro__[1:]:
-        handler = BASES.get(base)
-        if handler is not None:
+        if (handler := BASES.get(base)) is not None:
             if not _is_plain(kind, base) and not hasattr(kind, "n_sequence_fields"):
                 return opaque.hidden(encoder, value)
-            return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value)])
+            own = attributes.slots(base)  # what they hold is in the encoding of the base's handler
+            return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value, own)])
     if isinstance(value, MEMBERS):
         return several(b"member", [encoder.class_(value.__objclass__), text(value.__name__)])
     if isinstance(value, types.GenericAlias):
