@@ -109,6 +109,7 @@ DISTINCT: list[Any] = [
     np.random.default_rng(1), np.random.default_rng(2), np.random.PCG64(1), np.random.RandomState(1),
     np.datetime64("2024-01-01"), np.datetime64("2024-01-01", "s"), np.str_("a"), np.bytes_(b"a"), np.float64("nan"),
     random.Random(1), random.Random(2), ValueError("a"), ValueError("b"), typing.TypeVar("T"),
+    typing.TypeVar("T", covariant=True),
 ]  # fmt: skip
 
 

@@ -233,7 +233,9 @@ _EXACT: Final[Mapping[type, Handler]] = {
     types.CodeType: lambda _, value: tagged(b"code", signature(value)),
     types.GenericAlias: _alias,
     types.UnionType: lambda encoder, value: several(b"union", encoder.items(value.__args__)),
-    typing.TypeVar: _parts(b"typevar", "__name__", "__bound__", "__constraints__"),
+    typing.TypeVar: _parts(
+        b"typevar", "__name__", "__bound__", "__constraints__", "__covariant__", "__contravariant__"
+    ),
     typing.ForwardRef: _parts(b"forward", "__forward_arg__"),
     type(typing.Union): _texts(b"special", lambda value: value._name),
     type(typing.Any): lambda encoder, value: encoder.class_(value),
