@@ -13,6 +13,8 @@ from jcache.fingerprint.opaque import functions_in, hidden
 from jcache.fingerprint.refusals import Refused
 
 _LIBRARIES: Final = frozenset({"numpy", "jax", "jaxlib", "ml_dtypes"})
+_OF_MEMMAP: Final = frozenset({"_mmap", "filename", "mode", "offset"})
+_OF_JITTED: Final = frozenset({"__wrapped__", "_fun", "_jit_info"})
 _INSTEAD: Final = "pass in what it is made of"
 
 
@@ -26,13 +28,13 @@ def handler(value: Any) -> Callable[[Any, Any], bytes] | None:
     if numpy is None:
         return None
     kind = type(value)
-    if isinstance(value, numpy.ndarray):
+    if issubclass(kind, numpy.ndarray):
         return _array
-    if kind.__module__.partition(".")[0] not in _LIBRARIES:
-        return None
     for classes, found in _TABLE:
-        if isinstance(value, classes(numpy)):
-            return found
+        if issubclass(kind, classes(numpy)):
+            return found if _is_of_library(kind) else _derived(found)
+    if not _is_of_library(kind):
+        return None
     jax = sys.modules.get("jax")
     if jax is None:
         return None
@@ -45,8 +47,24 @@ def handler(value: Any) -> Callable[[Any, Any], bytes] | None:
     return _OF_JAX.get(kind.__name__)
 
 
+def _is_of_library(kind: type) -> bool:
+    return str(kind.__module__).partition(".")[0] in _LIBRARIES
+
+
+def _derived(handler: Callable[[Any, Any], bytes]) -> Callable[[Any, Any], bytes]:
+    """Return a handler of a user's class: it also encodes the class and the attributes."""
+    return lambda encoder, value: several(
+        b"derived", [encoder.class_(type(value)), handler(encoder, value), encoder.state(value)]
+    )
+
+
 def _dtype(encoder: Any, dtype: Any) -> bytes:
     """Encode a dtype, also one that its `str` does not describe in full: a structure, or one of ml_dtypes."""
+    metadata = encoder.encode(dict(dtype.metadata) if dtype.metadata else None)
+    return several(b"dtype", [metadata, _content_type(encoder, dtype)])
+
+
+def _content_type(encoder: Any, dtype: Any) -> bytes:
     if dtype.names is not None:
         fields = [
             several(
@@ -58,9 +76,7 @@ def _dtype(encoder: Any, dtype: Any) -> bytes:
     if dtype.subdtype is not None:
         return several(b"subarray", [_dtype(encoder, dtype.subdtype[0]), encoder.encode(dtype.subdtype[1])])
     kind = dtype.type
-    known = (dtype.str, dtype.name, kind.__module__, kind.__qualname__, dtype.hasobject)
-    metadata = dict(dtype.metadata) if dtype.metadata else None
-    return several(b"dtype", [constant(known) or b"", encoder.encode(metadata)])
+    return constant((dtype.str, dtype.name, kind.__module__, kind.__qualname__, dtype.hasobject)) or b""
 
 
 def _content(array: Any) -> bytes:
@@ -88,7 +104,7 @@ def _array(encoder: Any, array: Any) -> bytes:
     encoded = several(b"ndarray", [_dtype(encoder, array.dtype), *shape, elements])
     if kind is numpy.ndarray:
         return encoded
-    state = several(b"attributes", []) if kind is numpy.memmap else encoder.state(array)
+    state = encoder.state(array, _OF_MEMMAP if kind is numpy.memmap else ())
     return several(b"derived", [encoder.class_(kind), encoded, state])
 
 
@@ -172,7 +188,7 @@ def _jitted(encoder: Any, value: Any) -> bytes:
         return named
     encoder.library()
     options = getattr(value, "_jit_info", None) or _options_within(getattr(value, "_cache_miss", None))
-    beside = encoder.beside(value)
+    beside = encoder.beside(value, _OF_JITTED)
     return several(b"jit", [encoder.encode(getattr(value, "__wrapped__", None)), encoder.encode(options), *beside])
 
 

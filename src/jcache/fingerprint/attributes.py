@@ -5,7 +5,6 @@ If that code can read attributes without naming them, all attributes count.
 
 # ruff: noqa: ANN401 - programs hold anything
 
-import copyreg
 import functools
 import types
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.describe import vars_of
+from jcache.fingerprint.weak_map import WeakIdentities
 from jcache.jax_internals.registry import registry
 
 ALL: Final = "*"
@@ -27,21 +27,42 @@ READ_ALL: Final = frozenset(
      "dataclasses.replace", "dataclasses.fields", "_pickle.dumps", "_pickle.dump", "inspect.getmembers"}
 )  # fmt: skip
 """Functions that read all attributes of their argument."""
+_known_slots: Final[WeakIdentities[list[tuple[int, str]]]] = WeakIdentities()
 
 
 def held(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names and values in an object's ``__dict__`` and ``__slots__``, without running code of its class."""
     for name, each in vars_of(value).items():
         yield str(name), each
-    for name in slots(type(value)):
+    classes = type(value).__mro__
+    for at, name in _slots(type(value)):
         try:
-            yield name, object.__getattribute__(value, name)
-        except AttributeError:
+            slot = vars(classes[at])[name]
+            yield slot.__name__, slot.__get__(value)
+        except (AttributeError, KeyError):
             continue
 
 
 def slots(cls: type) -> list[str]:
-    return list(copyreg._slotnames(cls))  # type: ignore[attr-defined]
+    return [name for _, name in _slots(cls)]
+
+
+def _slots(cls: type) -> list[tuple[int, str]]:
+    """Return the slots of a class, each as the position of its class in the method resolution order and its name.
+
+    A derived class may hide a slot, by one of the same name or by another attribute: the object has its value still.
+    """
+    known = _known_slots.get(cls)
+    if known is None:
+        found = [
+            (at, name)
+            for at, base in enumerate(cls.__mro__)
+            if "__slots__" in vars(base)
+            for name, each in vars(base).copy().items()
+            if type(each) is types.MemberDescriptorType and each.__objclass__ is base and each.__name__ == name
+        ]
+        _known_slots.put(cls, known := found)
+    return known
 
 
 def is_of_linen(cls: type) -> bool:

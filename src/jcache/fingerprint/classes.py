@@ -5,10 +5,11 @@
 import abc
 import enum
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from jcache.fingerprint import origins
+from jcache.fingerprint.attributes import held
 from jcache.fingerprint.describe import attribute_of
 
 _MADE: Final = frozenset(
@@ -22,6 +23,12 @@ _FIELD: Final = ("name", "default", "default_factory", "init", "repr", "hash", "
 _PARAMETERS: Final = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
 _ATTRIBUTE: Final = ("name", "default", "validator", "repr", "eq", "order", "hash", "init", "metadata", "converter",
                      "kw_only", "on_setattr", "alias")  # fmt: skip
+_MIXED: Final[Mapping[type, Callable[[Any], object]]] = {
+    int: int.__index__, float: float.__float__, complex: complex.__pos__, str: str.__str__,
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    tuple: lambda value: tuple.__getitem__(value, slice(None)),
+}  # fmt: skip
+"""What the base class of an enum's members holds."""
 _SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _MACHINERY: Final = frozenset({"dataclasses", "typing", "enum", "collections", "reprlib"})
 _NAMED_TUPLE: Final = frozenset({"_make", "_replace", "_asdict", "__new__"})
@@ -32,11 +39,12 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
     own = vars(cls).copy()
     yield from _described(cls, own)
     for name, value in own.items():
-        if name in _MADE or name in _OF_PYDANTIC or (isinstance(value, _SLOTS) and value.__objclass__ is cls):
+        is_slot = isinstance(value, _SLOTS) and value.__objclass__ is cls and value.__name__ == name
+        if name in _MADE or name in _OF_PYDANTIC or is_slot:
             continue
         if issubclass(cls, enum.Enum) and _is_of_enum(name, value, cls):
             continue
-        if not _is_generated(name, value, own):
+        if not _is_generated(name, value, own, cls):
             yield name, value
         elif (function := _function(value)) is not None and (function.__defaults__ or function.__kwdefaults__):
             yield f"(defaults of {name})", (function.__defaults__, function.__kwdefaults__)
@@ -58,8 +66,9 @@ def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"(attribute {number})", tuple(getattr(each, name, None) for name in _ATTRIBUTE)
     if issubclass(cls, enum.Enum):
         for number, (name, member) in enumerate(cls.__members__.items()):
-            state = {key: value for key, value in vars(member).copy().items() if key not in _OF_MEMBERS}
-            yield f"(member {number})", (name, member._name_, member._value_, state)
+            state = {key: value for key, value in held(member) if key not in OF_MEMBERS}
+            mixed = [make(member) for kind, make in _MIXED.items() if isinstance(member, kind)]
+            yield f"(member {number})", (name, member._name_, member._value_, state, *mixed)
 
 
 _OF_ENUMS: Final = frozenset(
@@ -71,12 +80,12 @@ _OF_PYDANTIC: Final = frozenset(
     f"__pydantic_{name}__"
     for name in ("core_schema", "validator", "serializer", "parent_namespace", "setattr_handlers")
 )  # derived from the fields; they contain addresses
-_OF_MEMBERS: Final = frozenset({"_name_", "__objclass__", "_sort_order_", "_value_"})
+OF_MEMBERS: Final = frozenset({"_name_", "__objclass__", "_sort_order_", "_value_"})
 
 
 def _is_of_enum(name: str, value: Any, cls: type[enum.Enum]) -> bool:
     function = _function(value)
-    return name in cls.__members__ or name in _OF_ENUMS or (function is not None and _is_of_machinery(function))
+    return name in cls.__members__ or name in _OF_ENUMS or (function is not None and _is_usual(function, name))
 
 
 def _function(value: Any) -> types.FunctionType | None:
@@ -87,6 +96,11 @@ def _function(value: Any) -> types.FunctionType | None:
     return value if isinstance(value, types.FunctionType) else None
 
 
+def _is_usual(function: types.FunctionType, name: str) -> bool:
+    """Return whether the standard library has given a class a method, and it is no other special method."""
+    return _is_of_machinery(function) and (function.__name__ == name or function.__name__[:2] != "__")
+
+
 def _is_of_machinery(function: types.FunctionType) -> bool:
     return (
         function.__globals__.get("__name__") in _MACHINERY
@@ -94,10 +108,10 @@ def _is_of_machinery(function: types.FunctionType) -> bool:
     )
 
 
-def _is_generated(name: str, value: Any, own: Mapping[str, Any]) -> bool:
+def _is_generated(name: str, value: Any, own: Mapping[str, Any], cls: type) -> bool:
     is_tuple = "_fields" in own and "_field_defaults" in own
     if is_tuple and type(value).__name__ == "_tuplegetter":
-        return True
+        return bool(own["_fields"].index(name) == value.__reduce__()[1][0]) if name in own["_fields"] else False
     function = _function(value)
     if function is None:
         return name in {"__attrs_attrs__", "__attrs_own_setattr__"}
@@ -107,6 +121,7 @@ def _is_generated(name: str, value: Any, own: Mapping[str, Any]) -> bool:
     if is_tuple and name in _NAMED_TUPLE and code.co_filename.startswith("<"):
         return str(function.__globals__.get("__name__")).startswith("namedtuple_")
     if code.co_filename == "<string>":
-        return "__dataclass_fields__" in own and code.co_qualname.startswith("__create_fn__.<locals>.")
+        is_its_own = str(attribute_of(value, "__qualname__")).rpartition(".")[0] == cls.__qualname__
+        return "__dataclass_fields__" in own and is_its_own and code.co_qualname.startswith("__create_fn__.<locals>.")
     is_special = (name[:2] == "__" and name[-2:] == "__") or (is_tuple and name in _NAMED_TUPLE)
-    return is_special and _is_of_machinery(function)
+    return is_special and _is_usual(function, name)

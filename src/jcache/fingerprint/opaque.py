@@ -7,7 +7,6 @@ from __future__ import annotations
 import _thread
 import collections
 import contextlib
-import functools
 import gc
 import io
 import sys
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.attributes import ALL, held
+from jcache.fingerprint.describe import attribute_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import check, type_name
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _HOLDERS: Final = frozenset({"queue", "_queue", "asyncio.queues", "logging"})  # their classes hold what they are given
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque)
 _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
-_CALLED: Final = (types.FunctionType, types.MethodType, functools.partial)
+_MOST_BYTES: Final = 1 << 20
+_HEAP_TYPE: Final = 1 << 9
 
 
 def beside(encoder: Encoder, value: Any) -> bytes:
@@ -89,20 +90,48 @@ def file(encoder: Encoder, value: Any) -> bytes:
 
 
 def hidden(encoder: Encoder, value: Any) -> bytes:
-    """Encode by its class and the functions in it a value whose state Python sees at most in a copy.
+    """Encode by its class, its attributes and the functions in it a value whose state Python sees at most in a copy.
 
-    The copy is left out.
+    The copy is set aside.
     """
     check(value)
-    items = [encoder.class_(type(value)), *functions_in(encoder, value)]
-    try:
-        reduced = value.__reduce_ex__(4)
-    except Exception:  # noqa: BLE001  its own code may raise anything
-        return several(b"opaque", items)
-    encoder.set_aside(f"state of {type(value).__qualname__}", reduced)
+    kind = type(value)
+    items = [encoder.class_(kind), *functions_in(encoder, value)]
+    if any(True for _ in held(value)):
+        if encoder.is_library(kind):
+            encoder.set_aside(f"attributes of {kind.__qualname__}", dict(held(value)))
+        else:
+            items.append(encoder.state(value))
+    encoder.set_aside(f"state of {kind.__qualname__}", _inner(value))
     return several(b"opaque", items)
 
 
+def _inner(value: Any) -> Any:
+    """Return what a value of C can be copied from; or else the objects that it refers to, and its bytes."""
+    try:
+        return value.__reduce_ex__(4)
+    except Exception:  # noqa: BLE001  its own code may raise anything
+        referred = [each for each in gc.get_referents(value) if not isinstance(each, type | types.ModuleType)]
+    with contextlib.suppress(Exception), memoryview(value) as view:
+        if view.nbytes <= _MOST_BYTES:
+            referred.append(view.tobytes())
+    return referred
+
+
 def functions_in(encoder: Encoder, value: Any) -> list[bytes]:
-    """Return the encodings of the Python functions that a value of C refers to."""
-    return encoder.items(each for each in gc.get_referents(value) if isinstance(each, _CALLED))
+    """Return the encodings of the functions and other objects that can be called to which a value of C refers."""
+    return encoder.items(each for each in gc.get_referents(value) if callable(each) and not isinstance(each, type))
+
+
+def compiled(cls: type) -> type:
+    """Return the first of a class and its bases that is not made by a ``class`` statement or the like."""
+    return next(each for each in cls.__mro__ if not each.__flags__ & _HEAP_TYPE)
+
+
+def fields(value: BaseException) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of an exception's fields that are no attributes, such as the ``obj`` of some."""
+    for cls in type(value).__mro__:
+        if not cls.__flags__ & _HEAP_TYPE and cls is not object:
+            for name, each in vars(cls).items():
+                if isinstance(each, types.MemberDescriptorType | types.GetSetDescriptorType) and name[:1] != "_":
+                    yield name, attribute_of(value, name)

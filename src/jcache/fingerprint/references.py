@@ -21,6 +21,7 @@ from jcache.jax_internals.registry import registry
 
 _NO_CELL: Final = b"empty0:"
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
+_OF_DISPATCHER: Final = frozenset({"register", "dispatch", "registry", "_clear_cache", "__wrapped__"})
 _HEAP_TYPE: Final = 1 << 9
 _DOCUMENTATION: Final[Mapping[str, Any]] = {"__doc__": None, "__annotations__": {}}
 _NAMES: Final = ("__qualname__", "__name__", "__self__", "__module__")
@@ -144,7 +145,11 @@ class References(Parts, ABC):
         known = vars_of(value)
         if (wrapped := known.get("__wrapped__")) is None:
             return named_by("jcache")
-        return self.encode(wrapped) + b"".join(self.beside(value, "_")) + self._declared(known)
+        return self.encode(wrapped) + self._added(value) + self._declared(known)
+
+    def _added(self, value: Any) -> bytes:
+        """Encode the attributes that the program has set on an object made by jcache."""
+        return b"".join(self.beside(value, [name for name in vars_of(value) if name.startswith("_")]))
 
     def _declared(self, attributes: Mapping[str, Any]) -> bytes:
         """Encode the dependencies that the program has declared for an object made by jcache."""
@@ -200,9 +205,9 @@ class References(Parts, ABC):
 
     def _member(self, label: str, value: Any) -> bytes:
         """Return a reference to a function or class, or to a new part for any other value."""
-        if isinstance(value, FunctionType):
+        if type(value) is FunctionType:
             return self.function(value)
-        if isinstance(value, type):
+        if issubclass(type(value), type):
             return self.class_(value)
         return self.value(label, value)
 
@@ -211,7 +216,7 @@ class References(Parts, ABC):
         name = f"{function.__globals__.get('__name__')}.{code.co_qualname}"
         items = [text(name), tagged(b"bytecode", signature(code))]
         if code.co_qualname == _DISPATCHER:
-            items.append(self.encode(dict(vars(function)["registry"])))  # everything else follows from these
+            items += [self.encode(dict(vars(function)["registry"])), *self.beside(function, _OF_DISPATCHER)]
         else:
             self._add_state(function, code, label, items)
         self.parts[label] = part_of(items, "of a library")

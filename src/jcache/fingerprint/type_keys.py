@@ -112,6 +112,10 @@ def _state(part: Any) -> object:
     return list(part) if hasattr(type(part), "__next__") else part
 
 
+def _of_hash(value: Any) -> object:
+    return value.name, value.digest(32) if value.name.startswith("shake") else value.digest()
+
+
 def _of_table(table: Any) -> object:
     plain = sys.modules["numpy"].dtype
     columns = [table] if table.ndim == 1 else [column for _, column in table.items()]
@@ -158,7 +162,8 @@ _FIXED: Final = TypeKey(_reduced, is_fixed=True)
 _READY: Final = {
     name: (module, key)
     for module, names, key in (
-        ("_hashlib", "HASH HMAC", TypeKey(lambda value: (value.name, value.digest()))),
+        ("_blake2", "blake2b blake2s", TypeKey(lambda value: (value.name, value.digest()))),
+        ("_hashlib", "HASH HASHXOF HMAC", TypeKey(_of_hash)),
         ("flax.core", "FrozenDict", _covering(dict, "_dict _hash")),
         ("immutabledict", "immutabledict", _covering(dict, "_dict _hash")),
         ("mujoco", "MjModel", TypeKey(_reduced)),
@@ -180,7 +185,8 @@ _READY: Final = {
         ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # it holds an address
         ("scipy.sparse", "sparray spmatrix", _covering(_of_sparse, "_dict _has_sorted_indices _has_canonical_format")),
         ("sqlite3", "Row", TypeKey(lambda row: (row.keys(), tuple(row)), is_fixed=True)),
-        ("weakref", "WeakKeyDictionary WeakValueDictionary", TypeKey(dict)),
+        ("weakref", "WeakKeyDictionary WeakValueDictionary", _covering(
+            dict, "data _dirty_len _iterating _pending_removals _remove")),
         ("zoneinfo", "ZoneInfo", _FIXED),
     )
     for name in names.split()

@@ -10,6 +10,7 @@ import contextvars
 import datetime
 import decimal
 import functools
+import gc
 import operator
 import pathlib
 import random
@@ -19,11 +20,13 @@ import types
 import typing
 import uuid
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from jcache.fingerprint import name_resolution, opaque, origins
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import Readings, is_shared_random
+from jcache.fingerprint.classes import OF_MEMBERS
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text, unordered
 
 if TYPE_CHECKING:
@@ -42,9 +45,14 @@ Handler = Callable[[Any, Any], bytes]
 
 
 def member(encoder: Encoder, value: Any) -> bytes:
-    name = value._name_
-    kind = encoder.class_(type(value))
-    return several(b"enum", [kind, text(name) if isinstance(name, str) else encoder.encode(value._value_)])
+    """Encode a member of an enum by its name; one that the enum does not list, such as two flags in one, by its state.
+
+    What a listed member holds is among the members of its class.
+    """
+    kind, name = type(value), value._name_
+    is_listed = isinstance(name, str) and kind.__members__.get(name) is value
+    held = [text(name)] if is_listed else [encoder.encode((name, value._value_)), encoder.state(value, OF_MEMBERS)]
+    return several(b"enum", [encoder.class_(kind), *held])
 
 
 def _sort_key(value: Any) -> tuple[str, ...]:
@@ -94,8 +102,7 @@ def _shared(encoder: Encoder, value: Any) -> bytes:
 
 def _lru(encoder: Encoder, value: Any) -> bytes:
     limits = value.cache_parameters()
-    return several(b"lru", [encoder.encode(limits["maxsize"]), encoder.encode(limits["typed"]),
-                            encoder.encode(value.__wrapped__), *encoder.beside(value)])  # fmt: skip
+    return several(b"lru", map(encoder.encode, (limits["maxsize"], limits["typed"], value.__wrapped__)))
 
 
 def _parts(tag: bytes, *names: str) -> Handler:
@@ -144,6 +151,37 @@ def _view(encoder: Encoder, value: Any) -> bytes:
         return several(b"view", [])
 
 
+def _exception(encoder: Encoder, value: Any) -> bytes:
+    reasons = encoder.encode((value.args, value.__cause__, value.__context__, value.__suppress_context__))
+    return several(b"exception", [reasons, encoder.attributes(opaque.fields(value))])
+
+
+def _weakref(encoder: Encoder, value: Any) -> bytes:
+    callback = value.__callback__
+    is_of_python = isinstance(callback, types.FunctionType) and origins.of_path(callback.__code__.co_filename) != ""
+    return several(b"weakref", [encoder.encode(value()), *([] if is_of_python else [encoder.encode(callback)])])
+
+
+def _proxy(encoder: Encoder, value: Any) -> bytes:
+    """Encode a view of a mapping by the mapping, which may be more than its items."""
+    return several(b"proxy", encoder.items(gc.get_referents(value)))
+
+
+def _with_attributes(handler: Handler, own: Collection[str]) -> Handler:
+    """Return a handler that also encodes the attributes which a program has set on a value.
+
+    Args:
+        handler: encodes the value itself.
+        own: the names of attributes that the type gives each value.
+    """
+
+    def attributed(encoder: Encoder, value: Any) -> bytes:
+        encoding, more = handler(encoder, value), encoder.beside(value, own)
+        return several(b"with", [encoding, *more]) if more else encoding
+
+    return attributed
+
+
 _ORDERED: Final = collections.OrderedDict[int, int]()
 _VIEWS: Final[tuple[Any, ...]] = (
     {}.keys(),
@@ -163,7 +201,7 @@ def _datetime(encoder: Encoder, value: Any) -> bytes:
     return encoder.reading(value) if Readings().has(float, value.timestamp()) else _of_datetime(encoder, value)
 
 
-BASES: Final[Mapping[type, Handler]] = {
+_BASES: Final[Mapping[type, Handler]] = {
     int: lambda _, value: SCALARS[int](int.__index__(value)),
     float: lambda _, value: SCALARS[float](float.__float__(value)),
     complex: lambda _, value: SCALARS[complex](complex.__pos__(value)),
@@ -185,14 +223,9 @@ BASES: Final[Mapping[type, Handler]] = {
         b"deque", [encoder.encode(value.maxlen), *encoder.items(collections.deque.__iter__(value))]
     ),
     functools.partial: lambda encoder, value: several(
-        b"partial", [*map(encoder.encode, (value.func, value.args, value.keywords)), *encoder.beside(value)]
+        b"partial", map(encoder.encode, (value.func, value.args, value.keywords))
     ),
-    BaseException: lambda encoder, value: several(
-        b"exception", map(encoder.encode, (value.args, *filter(None, (value.__cause__, value.__context__))))
-    ),
-    BaseExceptionGroup: lambda encoder, value: several(
-        b"group", map(encoder.encode, (value.args, value.exceptions, value.__cause__, value.__context__))
-    ),
+    BaseException: _exception,
     datetime.datetime: _datetime,
     datetime.date: _parts(b"date", *_DATE),
     datetime.time: _parts(b"time", *_TIME),
@@ -222,7 +255,8 @@ _EXACT: Final[Mapping[type, Handler]] = {
         b"context", lambda value: [(each.name, value[each]) for each in sorted(value, key=lambda each: each.name)]
     ),
     types.SimpleNamespace: lambda encoder, value: several(b"namespace", [encoder.state(value)]),
-    types.MappingProxyType: lambda encoder, value: encoder.mapping(b"proxy", value.items()),
+    types.MappingProxyType: _proxy,
+    types.CellType: lambda encoder, value: several(b"cell", [encoder.encode(name_resolution.content_of(value))]),
     array.array: lambda _, value: several(b"array", [text(value.typecode), tagged(b"bytes", value.tobytes())]),
     types.FunctionType: lambda encoder, value: encoder.function(value),
     types.BuiltinFunctionType: _builtin,
@@ -251,7 +285,7 @@ _EXACT: Final[Mapping[type, Handler]] = {
     functools._lru_cache_wrapper: _lru,
     **{type(view): _parts(b"dictview", "mapping") for view in _VIEWS},
     weakref.WeakMethod: lambda encoder, value: several(b"weakref", [encoder.encode(value())]),
-    weakref.ref: lambda encoder, value: several(b"weakref", [encoder.encode(value())]),
+    weakref.ref: _weakref,
     **{
         kind: _texts(kind.__name__.encode(), lambda value: str(value))
         for kind in (
@@ -259,7 +293,23 @@ _EXACT: Final[Mapping[type, Handler]] = {
         )
     },
 }  # fmt: skip
-HANDLERS: Final[Mapping[type, Handler]] = {**BASES, **_EXACT}
+_OWN: Final[Mapping[type, frozenset[str]]] = {
+    kind: frozenset(names.split())
+    for kind, names in (
+        (collections.OrderedDict, ""), (collections.Counter, ""), (BaseException, ""), (functools.partial, ""),
+        (random.Random, "gauss_next"), (functools._lru_cache_wrapper, "cache_parameters __wrapped__"),
+        (staticmethod, "__wrapped__ __isabstractmethod__"), (classmethod, "__wrapped__ __isabstractmethod__"),
+        (functools.cached_property, "func attrname lock"),
+        (functools.singledispatchmethod, "dispatcher func _method_cache _all_weakrefable_instances"),
+        (typing.TypeVar, "__bound__ __constraints__ __covariant__ __contravariant__"),
+    )
+}  # fmt: skip
+"""The types whose instances can be given attributes, each with the attributes that each instance has."""
+PLAIN: Final[Mapping[type, Handler]] = {**_BASES, **_EXACT}
+"""Handlers by type that leave out attributes which a program has set."""
+HANDLERS: Final[Mapping[type, Handler]] = {
+    kind: handler if kind not in _OWN else _with_attributes(handler, _OWN[kind]) for kind, handler in PLAIN.items()
+}
 UNCHANGING: Final = frozenset(
     {tuple, frozenset, range, slice, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type,
      types.ModuleType, types.CodeType, types.MethodWrapperType, datetime.datetime, datetime.date, datetime.time,

@@ -5,6 +5,7 @@ Where a mutable object occurs again, a back reference stands for it: one list in
 
 # ruff: noqa: ANN401 - these functions take whatever a program has
 
+import builtins
 import enum
 import io
 import sys
@@ -15,15 +16,18 @@ from typing import Any, Final
 from jcache.fingerprint import arrays, attributes, opaque, origins
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import Readings
-from jcache.fingerprint.describe import attribute_of, plain
+from jcache.fingerprint.describe import attribute_of, plain, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.refusals import Refused, check, is_beside
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.type_keys import type_key
-from jcache.fingerprint.value_types import BASES, HANDLERS, MEMBERS, UNCHANGING, Handler, member
+from jcache.fingerprint.value_types import HANDLERS, MEMBERS, PLAIN, UNCHANGING, Handler, member
 
+CACHED: Final = "cached property"
 _POINTER: Final = 8
-_OF_WRAPPERS: Final = frozenset({"cache_parameters", "_fun", "_jit_info"})  # of `lru_cache` and `jax.jit`
+_TOLD: Final = frozenset(
+    {"__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__annotate__", "__type_params__"}
+)
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 
 
@@ -162,7 +166,7 @@ class Encoder:
         keyed = [
             (self.encode(key), key, value)
             for key, value in values
-            if not (type(key) is str and key == "__builtins__")  # `exec` adds it
+            if not (type(key) is str and key == "__builtins__" and _is_of_python(value))  # `exec` adds it
         ]
         if not self.for_trace:
             given = [each[0] for each in keyed]
@@ -176,17 +180,15 @@ class Encoder:
                 raise refused.below(f"[{plain(key) or '…'}]") from None
         return several(tag, encodings)
 
-    def beside(self, value: Any, own_prefix: str = "__") -> list[bytes]:
-        """Return the encoding of the attributes that were set on a wrapper of a callable; [] if there are none.
+    def beside(self, value: Any, own: Collection[str] = ()) -> list[bytes]:
+        """Return the encoding of the attributes that an object has besides those that its type gives it; [] if none.
 
-        Those with the prefix are the wrapper's own.
+        Args:
+            value: the object.
+            own: the names that its type gives it; texts that describe the object never count.
         """
-        own = {
-            name: each
-            for name, each in getattr(value, "__dict__", {}).copy().items()
-            if not name.startswith(own_prefix) and name not in _OF_WRAPPERS
-        }
-        return [self.attributes(own.items())] if own else []
+        found = [(name, each) for name, each in vars_of(value).items() if name not in own and name not in _TOLD]
+        return [self.attributes(found)] if found else []
 
     def state(self, value: Any, beside: Collection[str] = ()) -> bytes:
         """Encode the attributes of an object that count, without those named in `beside`."""
@@ -200,7 +202,7 @@ class Encoder:
                 found.append((name, self._linen_ids.setdefault(each, len(self._linen_ids))))
             elif (kept := attributes.is_kept(kind, name)) or not (wholly or name in self.names):
                 self.aside.update(() if kept else [name])
-                what = "cached property" if kept else "attribute"
+                what = CACHED if kept else "attribute"
                 self.set_aside(f"{what} {name} of {kind.__qualname__}", each)
             else:
                 self.nones.update([name] if each is None else ())
@@ -217,6 +219,11 @@ class Encoder:
             for each in () if known else bases:
                 self.names.update(*attributes.names_in(each))
         return known or self.is_given or attributes.ALL in self.names
+
+
+def _is_of_python(value: Any) -> bool:
+    """Return whether a value is Python's builtins, or the namespace of them."""
+    return value is builtins or value is vars(builtins)
 
 
 def _is_plain(cls: type, base: type) -> bool:
@@ -282,8 +289,9 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
     if named is not None:
         return named
     for base in kind.__mro__[1:]:
-        if (handler := BASES.get(base)) is not None:
-            if not _is_plain(kind, base) and not hasattr(kind, "n_sequence_fields"):
+        if (handler := PLAIN.get(base)) is not None:
+            whole = opaque.compiled(kind) if base is BaseException else base  # all fields of exceptions are encoded
+            if not _is_plain(kind, whole) and not hasattr(kind, "n_sequence_fields"):
                 return opaque.hidden(encoder, value)
             own = attributes.slots(base)  # what they hold is in the encoding of the base's handler
             return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value, own)])

@@ -20,7 +20,7 @@ from jcache.errors import GraphKeyError
 from jcache.fingerprint import attributes, chance, name_resolution, origins
 from jcache.fingerprint.bytecode import Chain
 from jcache.fingerprint.code import Lookup, meaning
-from jcache.fingerprint.describe import shortened
+from jcache.fingerprint.describe import shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.loose import loose_digest
 from jcache.fingerprint.parts import total
@@ -32,7 +32,11 @@ from jcache.fingerprint.value_types import HANDLERS
 _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
 _DATA: Final = frozenset({*SCALARS, *HANDLERS}) - {FunctionType, BuiltinFunctionType, MethodType, type}
-_BY_NAME: Final = frozenset({"importlib.import_module", "pkgutil.resolve_name", "pydoc.locate"})
+_BY_NAME: Final = frozenset(
+    {"importlib.import_module", "_frozen_importlib.__import__", "pkgutil.resolve_name", "pydoc.locate", "_pickle.loads",
+     "_pickle.load", "inspect.getmodule", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints"}
+)  # fmt: skip
+"""Functions that find modules, or what is in them, by texts."""
 _NAMESPACES: Final = frozenset({"f_globals", "__globals__"})
 _ABSENT: Final = b"absent0:"
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
@@ -122,7 +126,7 @@ class Walk(References):
             return self.namespace(namespace)
         if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
             return self._environment(given)
-        is_by_name = isinstance(value, FunctionType) and chance.name_of(value) in _BY_NAME
+        is_by_name = type(value) in {FunctionType, BuiltinFunctionType} and chance.name_of(value) in _BY_NAME
         if is_by_name or value is sys.modules or value is builtins.__import__:
             self._set_modules_aside()
         if value is sys.modules:
@@ -139,16 +143,17 @@ class Walk(References):
             return named_by(value.path)
         if found.module is not None and found.origin not in {origins.USER, origins.OURS}:
             return self._of_library(found)
-        if isinstance(value, FunctionType):
+        kind = type(value)  # `isinstance` would believe an object that gives itself another class
+        if kind is FunctionType:
             return self.function(value)
-        if isinstance(value, type):
+        if issubclass(kind, type):
             return self.class_(value)
-        if isinstance(value, ModuleType):
+        if issubclass(kind, ModuleType):
             is_import = len(chain) == 1 and chain[0].startswith("import:")
             return named_by(value.__name__) if is_import else self.module(value)
         if found.module is None:
             return self.encode(value)
-        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType):
+        if kind is BuiltinFunctionType and isinstance(value.__self__, ModuleType):
             return self.encode(value)
         return self._global(found)
 
@@ -196,9 +201,16 @@ class Walk(References):
         found = [] if self._has_all_modules else [*sys.modules.items()]
         self._has_all_modules = True
         for name, module in found:
-            if type(module) is ModuleType and origins.of_module(module) == origins.USER:
-                kept = {key: loose_digest(each) for key, each in vars(module).copy().items() if key not in _SKIPPED}
+            if self._is_users(module):
+                kept = {key: loose_digest(each) for key, each in vars_of(module).items() if key not in _SKIPPED}
                 self.set_aside(f"globals of {name}", kept)
+
+    def _is_users(self, module: Any) -> bool:
+        """Return whether one of `sys.modules` is the user's; a library's class of modules may load them lazily."""
+        kind = type(module)
+        if kind is not ModuleType and self.is_library(kind):
+            return False
+        return not issubclass(kind, ModuleType) or origins.of_module(module) == origins.USER
 
     def _note_looked_up(self, value: Any, given: frozenset[Any]) -> None:
         if isinstance(value, name_resolution.Unimported):
