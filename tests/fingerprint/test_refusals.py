@@ -38,7 +38,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a generator": (generator, "a generator"),
     "an iterator": (lambda: iter([1]), "an iterator"),
     "map": (lambda: map(str, []), "an iterator"),
-    "count": (itertools.count, "an iterator"),
+    "repeat": (lambda: itertools.repeat(1), "an iterator"),
     "a weak proxy": (lambda: weakref.proxy(HELD), "a weak proxy, which hides its object"),
     "deep nesting": (lambda: deep(10_000), "nested too deeply"),
 }

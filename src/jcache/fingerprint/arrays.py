@@ -38,11 +38,11 @@ def handler(value: Any) -> Callable[[Any, Any], bytes] | None:
     jax = sys.modules.get("jax")
     if jax is None:
         return None
-    if isinstance(value, jax.core.Tracer):
+    if issubclass(kind, jax.core.Tracer):
         raise Refused(value, "it is a value that JAX is tracing", "call it outside of jit, grad and vmap")
-    if isinstance(value, jax.Array):
+    if issubclass(kind, jax.Array):
         return _jax_array
-    if isinstance(value, jax.ShapeDtypeStruct):
+    if issubclass(kind, jax.ShapeDtypeStruct):
         return _shape
     return _OF_JAX.get(kind.__name__)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import _thread
 import collections
 import contextlib
+import functools
 import gc
 import io
 import sys
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _HOLDERS: Final = frozenset({"queue", "_queue", "asyncio.queues", "logging"})  # their classes hold what they are given
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque)
 _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
+_READ_BY: Final = {"_exception": "result"}
+_CACHES: Final = (type, types.ModuleType, functools._lru_cache_wrapper)
 _MOST_BYTES: Final = 1 << 20
 _HEAP_TYPE: Final = 1 << 9
 
@@ -32,21 +35,24 @@ _HEAP_TYPE: Final = 1 << 9
 def beside(encoder: Encoder, value: Any) -> bytes:
     """Encode a value that reports, or serves threads: its type, and the attributes that the visited code names.
 
-    An attribute ``_result`` is named by ``result``, too. Plain values in its other attributes are set aside.
+    Attributes ``_result`` and ``_exception`` are named by ``result``, too. Of its other attributes, plain values and
+    objects of the user's classes are set aside.
     """
     kind, named, others = type(value), [], {}
     own = [] if encoder.is_library(kind) else [encoder.class_(kind)]
     logging = sys.modules.get("logging")
-    is_logger = logging is not None and isinstance(value, logging.Logger)
+    is_logger = logging is not None and issubclass(kind, logging.Logger)
     for name, each in _held(value):
-        if name in encoder.names or name.lstrip("_") in encoder.names:
+        if not encoder.names.isdisjoint({name, name.lstrip("_"), _READ_BY.get(name, name)}):
             named.append((name, encoder.then(value, name, each)))
             continue
         if own and ALL not in encoder.names:
             encoder.aside.add(name)
         if type(each) in SCALARS and not encoder.is_reading(each):
             others[name] = each
-        elif type(each) in _CONTAINERS and (own or (kind.__module__ in _HOLDERS and not is_logger)):
+        elif (type(each) in _CONTAINERS and (own or (kind.__module__ in _HOLDERS and not is_logger))) or (
+            not encoder.is_library(type(each)) or (own and type(each) is types.SimpleNamespace)
+        ):
             encoder.set_aside(f"{name} of {kind.__qualname__}", each)
     if is_logger:
         others["effective level"] = value.getEffectiveLevel(), value.manager.disable
@@ -63,7 +69,7 @@ def _held(value: Any) -> Iterator[tuple[str, Any]]:
     if home == "_queue":
         yield from (("items", each) for each in gc.get_referents(value) if type(each) is list)
     elif home == "_asyncio" and hasattr(value, "_result"):
-        yield "_result", value._result
+        yield from (("_result", value._result), ("_exception", value._exception))
 
 
 def file(encoder: Encoder, value: Any) -> bytes:
@@ -111,7 +117,7 @@ def _inner(value: Any) -> Any:
     try:
         return value.__reduce_ex__(4)
     except Exception:  # noqa: BLE001  its own code may raise anything
-        referred = [each for each in gc.get_referents(value) if not isinstance(each, type | types.ModuleType)]
+        referred = [each for each in gc.get_referents(value) if not isinstance(each, _CACHES)]
     with contextlib.suppress(Exception), memoryview(value) as view:
         if view.nbytes <= _MOST_BYTES:
             referred.append(view.tobytes())

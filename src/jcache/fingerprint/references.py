@@ -2,6 +2,7 @@
 
 # ruff: noqa: ANN401 - programs hold anything
 
+import abc
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import defaults_of
+from jcache.fingerprint.attributes import ALL
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
@@ -83,11 +85,17 @@ class References(Parts, ABC):
         if origins.is_installed(origin):
             self.library()
         if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
-            reference = named_by(origins.path_of(cls))
+            reference = named_by(origins.path_of(cls)) + self._registered(cls)
             self._named_classes[id(cls)] = cls, reference
             return reference
         label = f"class {self._qualified(module, cls.__qualname__)}"
         return self._node(cls, label, self._visit_class)
+
+    def _registered(self, cls: type) -> bytes:
+        """Encode the user's classes that are registered as virtual subclasses of a library's class."""
+        listed = abc._get_dump(cls)[0] if "_abc_impl" in vars(cls) else ()  # type: ignore[attr-defined]
+        found = [each for each in (one() for one in listed) if each is not None and not self.is_library(each)]
+        return b"".join(map(self.class_, sorted(found, key=origins.path_of)))
 
     def flattened(self, cls: type, name: str) -> bytes:
         """Make a part of the functions with which JAX flattens a class's instances, if it is a registered pytree."""
@@ -180,12 +188,12 @@ class References(Parts, ABC):
     def note_special(self, value: Any, label: str, usual: Mapping[str, Any]) -> None:
         """Record those special attributes that code names: texts are set aside, and usual values do not count."""
         for name in usual:
-            if name not in self.names:
-                self.unread.add(name)
+            if self.names.isdisjoint({name, ALL}):
+                self.unread.update({name, ALL})
                 continue
             with suppress(Exception):  # annotations run the user's code
                 found = getattr(value, name, None)
-                if isinstance(found, str) and found != usual[name]:
+                if (isinstance(found, str) or name not in self.names) and found != usual[name]:
                     self.set_aside(f"{name} of {label}", found)
                 elif found is not None and found != usual[name]:
                     self.part(f"{name} of {label}", found)

@@ -11,6 +11,7 @@ _BESIDE: Final = frozenset(
      "_socket", "ssl", "subprocess", "multiprocessing", "queue", "_queue", "tqdm", "rich", "loguru", "structlog"}
 )  # fmt: skip
 _BESIDE_TYPES: Final = (types.FrameType, types.TracebackType)
+_GENERATORS: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
 class Refused(Exception):
@@ -47,16 +48,16 @@ def type_name(cls: type) -> str:
 
 def is_beside(value: Any) -> bool:  # noqa: ANN401
     """Return whether a value serves threads, logging, connections or the like, so that its type alone counts."""
-    if isinstance(value, _BESIDE_TYPES):
+    if type(value) in _BESIDE_TYPES:
         return True
     return any(str(each.__module__).partition(".")[0] in _BESIDE for each in type(value).__mro__)
 
 
 def check(value: Any) -> None:  # noqa: ANN401
     """Raise `Refused` for a value that is used up by reading it, or that hides another one."""
-    if isinstance(value, types.GeneratorType | types.CoroutineType | types.AsyncGeneratorType):
+    if type(value) in _GENERATORS:
         raise Refused(value, "it is a generator, which reading uses up")
     if type(value) in weakref.ProxyTypes:
         raise Refused(value, "it is a weak proxy, which hides its object", "use the object itself, or a `weakref.ref`")
-    if hasattr(type(value), "__next__") and not isinstance(value, io.IOBase):
+    if hasattr(type(value), "__next__") and not issubclass(type(value), io.IOBase):
         raise Refused(value, "it is an iterator, which reading uses up")

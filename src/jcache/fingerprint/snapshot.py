@@ -10,6 +10,8 @@ another one. A container that the caller passed is an exception: the caller may 
 import collections
 from typing import Any, Final
 
+from jcache.fingerprint.describe import vars_of
+
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
@@ -41,8 +43,10 @@ class ValueSnapshot:
         self._copies, self._values, self._alive, self._unread = {}, {}, [], {}
 
     def add(self, container: Any) -> None:
-        """Copy a container of a type in `GROWING`."""
-        self._copies[id(container)] = container.copy()
+        """Copy a container of a type in `GROWING`, with the attributes that it may have been given."""
+        copied = self._copies[id(container)] = container.copy()
+        for name, value in vars_of(container).items():
+            setattr(copied, name, value)
 
     def add_value(self, place: Place, value: Any) -> None:
         self._values[place] = value

@@ -169,6 +169,7 @@ _READY: Final = {
         ("mujoco", "MjModel", TypeKey(_reduced)),
         ("networkx", "Graph", _covering(_of_network, "_node _adj _succ _pred __networkx_cache__ nodes adj succ pred "
                                         "edges in_edges out_edges degree in_degree out_degree")),
+        ("numpy.lib.npyio", "NpzFile", TypeKey(lambda file: [(name, file[name]) for name in file.files])),
         ("omegaconf", "Node", _covering(_of_configuration, "_flags_cache")),
         ("orbax.checkpoint", "AbstractCheckpointManager AbstractCheckpointer", TypeKey(None, is_fixed=True)),
         ("pandas", "DataFrame Series", _covering(_of_table, "_mgr _attrs _flags _item_cache _cacher _is_copy")),

@@ -11,6 +11,7 @@ import datetime
 import decimal
 import functools
 import gc
+import itertools
 import operator
 import pathlib
 import random
@@ -125,21 +126,27 @@ def _alias(encoder: Encoder, value: Any) -> bytes:
 
 
 def _reduced(encoder: Encoder, value: Any) -> bytes:
-    return several(b"reduced", [encoder.class_(type(value)), *encoder.items(value.__reduce__()[1:])])
+    """Encode what a value is copied from; a `methodcaller` with keywords is made by a partial function."""
+    kind, parts = type(value), value.__reduce__()
+    return several(b"reduced", [encoder.class_(kind), *encoder.items(parts[1:] if parts[0] is kind else parts)])
 
 
 def _variable(variable: Any) -> tuple[Any, ...]:
-    """Return the name and the value of a `ContextVar`, which may have a default."""
-    try:
-        return variable.name, variable.get()
-    except LookupError:
-        return variable.name, _NO_VALUE
+    """Return the name of a `ContextVar`, its value and its default."""
+    found = [variable.name]
+    for context in (contextvars.copy_context(), contextvars.Context()):
+        try:
+            found.append(context.run(variable.get))
+        except LookupError:
+            found.append(_NO_VALUE)
+    return tuple(found)
 
 
 def _getter(encoder: Encoder, value: Any) -> bytes:
     """Encode an `operator.attrgetter` or `methodcaller`, and let the attributes that it names count."""
     encoded = _reduced(encoder, value)
-    given = value.__reduce__()[1]
+    made, given = value.__reduce__()[:2]
+    given = given or getattr(made, "args", ())
     encoder.names.update(*[str(each).split(".") for each in given if isinstance(each, str)])
     return encoded
 
@@ -242,6 +249,7 @@ _EXACT: Final[Mapping[type, Handler]] = {
     uuid.UUID: lambda encoder, value: (
         encoder.reading(value) if value.version in {1, 4} else several(b"uuid", [encoder.encode(value.int)])
     ),
+    itertools.count: _texts(b"count", repr),
     range: _parts(b"range", "start", "stop", "step"),
     slice: _parts(b"slice", "start", "stop", "step"),
     datetime.timezone: _texts(b"timezone", lambda value: (value.utcoffset(None), value.tzname(None))),

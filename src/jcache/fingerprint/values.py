@@ -253,7 +253,7 @@ def _handler(value: Any, kind: type) -> Handler:
         return handler
     if is_beside(value):
         return opaque.beside
-    return opaque.file if isinstance(value, io.IOBase) else _generic
+    return opaque.file if issubclass(kind, io.IOBase) else _generic
 
 
 def _class(encoder: Encoder, value: Any) -> bytes:
@@ -295,9 +295,9 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
                 return opaque.hidden(encoder, value)
             own = attributes.slots(base)  # what they hold is in the encoding of the base's handler
             return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value, own)])
-    if isinstance(value, MEMBERS):
+    if kind in MEMBERS:
         return several(b"member", [encoder.class_(value.__objclass__), text(value.__name__)])
-    if isinstance(value, types.GenericAlias):
+    if issubclass(kind, types.GenericAlias):
         return several(b"alias", [encoder.encode(value.__origin__), *encoder.items(value.__args__)])
     if not _is_plain(kind, object):
         return opaque.hidden(encoder, value)

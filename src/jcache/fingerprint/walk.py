@@ -9,16 +9,17 @@ short description.
 # ruff: noqa: ANN401 - programs hold anything
 
 import builtins
+import copyreg
 import functools
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import attributes, chance, name_resolution, origins
-from jcache.fingerprint.bytecode import Chain
+from jcache.fingerprint.bytecode import IMPORT, Chain
 from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
@@ -33,11 +34,13 @@ _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `h
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
 _DATA: Final = frozenset({*SCALARS, *HANDLERS}) - {FunctionType, BuiltinFunctionType, MethodType, type}
 _BY_NAME: Final = frozenset(
-    {"importlib.import_module", "_frozen_importlib.__import__", "pkgutil.resolve_name", "pydoc.locate", "_pickle.loads",
-     "_pickle.load", "inspect.getmodule", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints"}
+    {"builtins.eval", "builtins.exec", "builtins.globals", "builtins.__import__", "importlib.import_module",
+     "_frozen_importlib.__import__", "pkgutil.resolve_name", "pydoc.locate", "_pickle.loads", "_pickle.load",
+     "inspect.getmodule", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints"}
 )  # fmt: skip
 """Functions that find modules, or what is in them, by texts."""
 _NAMESPACES: Final = frozenset({"f_globals", "__globals__"})
+_CALLABLES: Final = frozenset({FunctionType, BuiltinFunctionType})
 _ABSENT: Final = b"absent0:"
 _SKIPPED: Final = frozenset({"__builtins__", "__file__", "__cached__", "__loader__", "__spec__", "__path__", "__doc__"})
 
@@ -64,7 +67,7 @@ class Walk(References):
             before: see `jcache.fingerprint.call.fingerprint`.
         """
         super().__init__(home, name, for_trace=for_trace, before=before)
-        self._bound: dict[tuple[int, bool], dict[Lookup, bytes]] = {}
+        self._bound: dict[tuple[int, int, bool], dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self.names = set(names)
         self._seeds: set[str] = set()
@@ -96,9 +99,10 @@ class Walk(References):
         self.parts[label] = part_of(items, "code")
 
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
-        namespace = function.__globals__
+        namespace: dict[str, Any] = function.__globals__
+        live: Any = function  # some versions of typeshed lack `__builtins__`
         self.is_harmless = function.__code__.co_name in _HARMLESS
-        known = self._bound.setdefault((id(namespace), self.is_harmless), {})
+        known = self._bound.setdefault((id(namespace), id(live.__builtins__), self.is_harmless), {})
         items: list[bytes] = []
         for lookup in sought:
             encoding = known.get(lookup)
@@ -112,7 +116,7 @@ class Walk(References):
         value = namespace.get(chain[0]) if len(chain) == 1 else None
         if type(value) is FunctionType and origins.of_path(value.__code__.co_filename) == origins.USER:
             return self._nodes.get(id(value)) or self.user_function(value)  # what follows finds the same, more slowly
-        live: Any = function  # some versions of typeshed lack `__builtins__`
+        live: Any = function  # as above
         found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
         try:
@@ -126,10 +130,8 @@ class Walk(References):
             return self.namespace(namespace)
         if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
             return self._environment(given)
-        is_by_name = type(value) in {FunctionType, BuiltinFunctionType} and chance.name_of(value) in _BY_NAME
-        if is_by_name or value is sys.modules or value is builtins.__import__:
-            self._set_modules_aside()
         if value is sys.modules:
+            self._set_modules_aside()
             return named_by("sys.modules")
         encoding = self._found(found, chain)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
@@ -149,13 +151,18 @@ class Walk(References):
         if issubclass(kind, type):
             return self.class_(value)
         if issubclass(kind, ModuleType):
-            is_import = len(chain) == 1 and chain[0].startswith("import:")
-            return named_by(value.__name__) if is_import else self.module(value)
+            is_import = len(chain) == 1 and chain[0].startswith(IMPORT)
+            return self._imported(value) if is_import else self.module(value)
         if found.module is None:
             return self.encode(value)
         if kind is BuiltinFunctionType and isinstance(value.__self__, ModuleType):
             return self.encode(value)
         return self._global(found)
+
+    def _imported(self, module: ModuleType) -> bytes:
+        if self._is_users(module):
+            self._set_module_aside(module.__name__, module)
+        return named_by(module.__name__)
 
     def _global(self, found: name_resolution.Resolved) -> bytes:
         name = (str(found.module), found.name)
@@ -174,7 +181,7 @@ class Walk(References):
         if origins.is_installed(found.origin):
             self.library()
         name, value = named_by(found.path), found.value
-        if isinstance(value, ModuleType):
+        if issubclass(type(value), ModuleType):
             return name
         if name_resolution.is_made_of_users(value):
             return name + self._global(found)
@@ -202,8 +209,11 @@ class Walk(References):
         self._has_all_modules = True
         for name, module in found:
             if self._is_users(module):
-                kept = {key: loose_digest(each) for key, each in vars_of(module).items() if key not in _SKIPPED}
-                self.set_aside(f"globals of {name}", kept)
+                self._set_module_aside(name, module)
+
+    def _set_module_aside(self, name: str, module: Any) -> None:
+        kept = {key: loose_digest(each) for key, each in vars_of(module).items() if key not in _SKIPPED}
+        self.set_aside(f"globals of {name}", kept)
 
     def _is_users(self, module: Any) -> bool:
         """Return whether one of `sys.modules` is the user's; a library's class of modules may load them lazily."""
@@ -212,14 +222,22 @@ class Walk(References):
             return False
         return not issubclass(kind, ModuleType) or origins.of_module(module) == origins.USER
 
+    def note_reached(self, value: Any, given: Iterable[object] = ()) -> None:
+        super().note_reached(value, given)
+        if type(value) in _CALLABLES and chance.name_of(value) in _BY_NAME:
+            self._set_modules_aside()
+
     def _note_looked_up(self, value: Any, given: frozenset[Any]) -> None:
         if isinstance(value, name_resolution.Unimported):
             if (found := chance.of_unimported(value.path, given)) is not None:
                 self.add_unrepeatable(found)
             return
         self.note_reached(value, given)
-        if isinstance(value, FunctionType | BuiltinFunctionType) and chance.name_of(value) in attributes.READ_ALL:
+        if type(value) in _CALLABLES and chance.name_of(value) in attributes.READ_ALL:
             self.names.add(attributes.ALL)
+            made = copyreg.dispatch_table.items()
+            if own := {origins.path_of(cls): each for cls, each in made if not self.is_library(cls)}:
+                self.set_aside("copyreg", own)
         if names := chance.seeds(given):
             self._seeds.update(names if chance.is_generator(value) else ())
 
@@ -252,9 +270,9 @@ class Walk(References):
 
 def _is_data(value: Any) -> bool:
     """Return whether a value is plain data, and no object whose state a library changes."""
-    numpy = sys.modules.get("numpy")
-    is_array = numpy is not None and isinstance(value, numpy.ndarray)
-    return is_array or type(value) in _DATA or isinstance(value, _CONTAINERS)
+    kind = type(value)
+    is_array = hasattr(kind, "dtype") and hasattr(kind, "nbytes")  # of numpy or JAX, or a scalar of numpy
+    return is_array or kind in _DATA or issubclass(kind, _CONTAINERS)
 
 
 def digest_of(value: Any) -> bytes | None:

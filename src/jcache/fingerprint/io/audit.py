@@ -97,7 +97,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if not _MEMO_EVENTS:  # the interpreter is ending, and has emptied this module
         return
     if event in _MEMO_EVENTS and _records_always:
-        memos.note(sys._getframe(1), event, arguments)
+        with suppress(ValueError):  # no Python code runs, as when Python opens a source to print a traceback
+            memos.note(sys._getframe(1), event, arguments)
     if not open_blocks.are_none() and (blocks := open_blocks.of_this_thread()):
         if event == "open":
             report(blocks, events.opened, arguments)

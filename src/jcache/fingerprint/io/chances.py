@@ -8,6 +8,7 @@ The functions are replaced in their modules while a block is open, so that calls
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -26,10 +27,14 @@ _ASKED: Final = {
     "random": ("_urandom",),  # numpy, too, draws its seeds from it
 }
 _BYTES: Final = "os.urandom"
-_TELLING: Final = frozenset({"loguru", "rich", "structlog", "tqdm"})  # they show the time, but return no time
+_TELLING: Final = frozenset({"absl", "logging", "loguru", "rich", "structlog", "tqdm"})
+"""Packages that show the time, but return no time."""
+_BETWEEN: Final = frozenset({"random", "secrets", "uuid"})  # modules through which others get random bytes
 SHARED: Final = ("random", "numpy.random")  # modules with functions that draw from a generator of the process
 HOMES: Final = (*_ASKED, *SHARED, "numpy.random.mtrand")
 
+_SEEDED: Final = "RandomState"
+_DRAWS: Final = (_BYTES, "random._urandom")
 Replace = Callable[[Callable[..., None]], Callable[[Callable[..., Any]], Callable[..., Any]]]
 
 
@@ -53,11 +58,29 @@ def patches(recorded_by: Replace) -> Iterator[Patch]:
 
 def _note(name: str) -> Callable[..., None]:
     def note(blocks: list[Reads], frame: FrameType, *_arguments: Any, **_named: Any) -> None:
-        is_identifier = name == _BYTES and is_installed(frame)  # equinox makes one for each call of its jit
-        if package_of(frame) in _TELLING:
+        asks = _asking(frame)
+        is_identifier = name == _BYTES and is_installed(asks)  # equinox makes one for each call of its jit
+        if package_of(frame) in _TELLING or (name in _DRAWS and _has_seed(asks)):
             return
         if not is_identifier and reader(frame, blocks[-1].frame) is Reader.PROGRAM:
             for block in blocks:
                 block.chance.add(f"`{name}`")
 
     return note
+
+
+def _asking(frame: FrameType) -> FrameType:
+    """Return the frame that asks the standard library for random bytes, or for what is made of them."""
+    while package_of(frame) in _BETWEEN and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def _has_seed(frame: FrameType) -> bool:
+    """Return whether a frame calls `numpy.random.RandomState` with a seed: before it uses the seed, it draws one."""
+    if _SEEDED not in frame.f_code.co_names:
+        return False
+    return any(
+        each.offset == frame.f_lasti and each.opname.startswith("CALL") and bool(each.arg)
+        for each in dis.get_instructions(frame.f_code)
+    )

@@ -17,6 +17,7 @@ from jcache.frozen import Frozen
 MAX_FILES: Final = 1000
 MAX_LOOKS: Final = 10_000  # in a block that is not strict
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
+_LIMITS: Final = "/sys/fs/cgroup/cpu"  # how many CPUs there are: a library asks for it
 _SHARED_MEMORY: Final = os.path.join("/dev", "shm", "")  # its files are regular
 
 
@@ -90,7 +91,8 @@ class Reads:
         if label in self._texts or self.reason is not None or self._is_own(whole) or _is_installed(whole):
             return False
         if path.startswith(_SYSTEM) and not path.startswith(_SHARED_MEMORY):
-            self.chance.add(path)
+            if not (self.strict and path.startswith(_LIMITS)):
+                self.chance.add(path)
             if not self.strict:
                 return False
         text = self._contents.of_file(path)
