@@ -35,6 +35,19 @@ def test_an_object_holds_its_attributes_and_slots() -> None:
     assert dict(held(watchful)) == {"free": 3, "_Slotted__hidden": 1, "set": 2}
 
 
+def test_a_slot_that_a_derived_class_hides_has_its_value() -> None:
+    """A slot of the same name or another attribute hides it from the program, but not from its class's methods."""
+
+    class Own(Slotted):
+        __slots__ = ("set",)
+        unset = 5
+
+    own = Own()
+    vars(Slotted)["unset"].__set__(own, 6)
+    vars(Slotted)["set"].__set__(own, 7)
+    assert sorted(held(own)) == [("_Slotted__hidden", 1), ("set", 2), ("set", 7), ("unset", 6)]
+
+
 @dataclasses.dataclass(frozen=True)
 class Frozen: ...
 

@@ -122,3 +122,48 @@ def test_a_method_that_replaces_a_generated_one_is_a_member() -> None:
         assert name not in dict(members(cls))
         setattr(cls, name, replaced)
         assert dict(members(cls))[name] is replaced
+
+
+def test_a_member_under_another_name_is_a_member() -> None:
+    """Two names for one slot or field, and a generated or inherited method that stands for another one."""
+
+    class Slots:
+        __slots__ = ("a", "b")
+        first: Any
+
+    class Other(enum.Enum):
+        RED = 1
+
+    @dataclasses.dataclass
+    class Twin:
+        n: int = 1
+
+    fields: Any = collections.namedtuple("fields", "x y")
+    Slots.first = Slots.a  # type: ignore[attr-defined]
+    fields.first = fields.y  # type: ignore[attr-defined]
+    Other.__str__ = enum.Enum.__repr__  # type: ignore[method-assign]
+    Twin.__init__ = Mesh.__init__  # type: ignore[assignment]
+    found = [written(each) for each in (Slots, fields, Other, Twin)]
+    assert found == [{"first"}, {"first"}, {"(member 0)", "__str__"}, {"(field 0)", "(dataclass)", "__init__", "n"}]
+
+
+def test_a_member_of_an_enum_is_told_with_all_that_it_holds() -> None:
+    """The value of its base class, which its own value need not be, and its slots."""
+
+    class Held:
+        __slots__ = ("held",)
+
+    class Level(float, enum.Enum):
+        LOW = "low"
+
+        def __new__(cls, value: str) -> "Level":
+            made = float.__new__(cls, 2.5)
+            made._value_ = value
+            return made
+
+    class Slotted(Held, enum.Enum):
+        A = 1
+
+    Slotted.A.held = 7  # type: ignore[attr-defined]
+    assert dict(members(Level))["(member 0)"] == ("LOW", "LOW", "low", {}, 2.5)
+    assert dict(members(Slotted))["(member 0)"] == ("A", "A", 1, {"held": 7})

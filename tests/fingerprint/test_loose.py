@@ -12,7 +12,7 @@ import pytest
 
 from jcache.fingerprint import Fingerprint, fingerprint
 from jcache.fingerprint.loose import loose_digest
-from tests.helpers.fingerprints import imported
+from tests.helpers.fingerprints import executed, imported
 
 CLASS = """
 import copy, operator
@@ -197,10 +197,11 @@ def holding(rate: float) -> list[Any]:
         made = rate
 
     Model.itself = Model  # type: ignore[attr-defined]
-    return [own, lambda k=rate: k, Model, Model(), Items(rate=rate)]
+    named = executed("def use(): return inner()\ndef inner(): return RATE", "model.py", RATE=rate)["use"]
+    return [own, lambda k=rate: k, Model, Model(), Items(rate=rate), named]
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_what_functions_classes_and_objects_hold_is_told(number: int) -> None:
     """Their names alone would not tell when that has changed."""
     one, same, other = (loose_digest(holding(rate)[number]) for rate in (2.0, 2.0, 3.0))

@@ -3,7 +3,9 @@
 import concurrent.futures
 import functools
 import logging
+import mmap
 import threading
+import xml.etree.ElementTree
 from collections.abc import Callable
 from typing import Any
 
@@ -77,7 +79,19 @@ def test_plain_values_that_no_code_names_are_told_beside_the_key() -> None:
     assert of(threading.Lock()).loose == {}
 
 
-def test_only_functions_are_looked_for_in_a_value_of_c() -> None:
-    """Other things that it refers to may be another process's own."""
-    assert functions_in(Encoder(), np.add) == [] == functions_in(Encoder(), [1, "a"])
-    assert len(functions_in(Encoder(), [used, 1, functools.partial(used)])) == 2
+def test_what_can_be_called_is_looked_for_in_a_value_of_c() -> None:
+    """Classes are not: whoever has the value has them."""
+    assert functions_in(Encoder(), np.add) == [] == functions_in(Encoder(), [1, "a", int])
+    assert len(functions_in(Encoder(), [used, 1, functools.partial(used), [].append])) == 3
+
+
+def test_what_a_value_of_c_refers_to_is_told_beside_the_key() -> None:
+    """If it cannot be copied: the objects that it holds, and its bytes."""
+    order = functools.cmp_to_key(lambda one, other: int(one) - int(other))  # type: ignore[call-overload]
+    key = of(order(1)).key
+    assert key == of(order(2)).key and of(order(1)).loose == of(order(1)).loose != of(order(2)).loose
+    memory = [mmap.mmap(-1, 8) for _ in range(3)]
+    memory[2][:1] = b"a"
+    assert of(memory[0]).loose == of(memory[1]).loose != of(memory[2]).loose
+    trees = [xml.etree.ElementTree.fromstring(f"<a><b>{text}</b></a>") for text in "112"]
+    assert of(trees[0]).loose == of(trees[1]).loose != of(trees[2]).loose

@@ -8,11 +8,14 @@ import decimal
 import enum
 import fractions
 import functools
+import hashlib
+import itertools
 import math
 import operator
 import pathlib
 import random
 import re
+import struct
 import threading
 import types
 import typing
@@ -25,6 +28,11 @@ import pytest
 
 from jcache.fingerprint import fingerprint
 from tests.helpers.fingerprints import build, key_of
+
+
+class Flag(enum.Flag):
+    A = 1
+    B = 2
 
 
 class Color(enum.Enum):
@@ -109,8 +117,17 @@ DISTINCT: list[Any] = [
     np.random.default_rng(1), np.random.default_rng(2), np.random.PCG64(1), np.random.RandomState(1),
     np.datetime64("2024-01-01"), np.datetime64("2024-01-01", "s"), np.str_("a"), np.bytes_(b"a"), np.float64("nan"),
     random.Random(1), random.Random(2), ValueError("a"), ValueError("b"), typing.TypeVar("T"),
-    typing.TypeVar("T", covariant=True),
+    typing.TypeVar("T", covariant=True), types.CellType(1), types.CellType(2), itertools.count(1), itertools.count(2),
+    operator.methodcaller("get", 1), operator.methodcaller("get", k=1), operator.methodcaller("get", k=2),
+    AttributeError("a", obj=1), AttributeError("a", obj=2), SystemExit(1), SystemExit(2), Flag.A | Flag.B, Flag.A,
+    np.dtype("f4", metadata={"a": 1}), np.dtype([("a", "f4")], metadata={"a": 1}), np.dtype([("a", "f4")]),
+    hashlib.blake2b(b"a"), hashlib.blake2b(b"b"), hashlib.shake_128(b"a"), hashlib.shake_128(b"b"),
 ]  # fmt: skip
+
+
+UNCOPIED = frozenset(
+    {object, typing.TypeVar, types.CellType, AttributeError, hashlib.blake2b, type(hashlib.shake_128())}
+)
 
 
 def test_each_kind_of_value_is_one_of_its_own() -> None:
@@ -126,7 +143,7 @@ def test_each_kind_of_value_is_one_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [v for v in DISTINCT if type(v) not in (object, typing.TypeVar)], ids=lambda value: type(value).__name__
+    "value", [v for v in DISTINCT if type(v) not in UNCOPIED], ids=lambda value: type(value).__name__
 )
 def test_a_copy_has_the_same_key(value: object) -> None:
     """What is equal and lies elsewhere has the same key."""
@@ -166,6 +183,50 @@ def test_a_class_of_the_users_counts_with_its_content_and_its_attributes() -> No
     ):  # fmt: skip
         assert made(base, one) == made(base, one), base
         assert len({made(base, one), made(base, other), made(base, one, note=2)}) == 3, base
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        collections.OrderedDict, collections.Counter, lambda: functools.partial(build), lambda: staticmethod(build),
+        lambda: classmethod(build), lambda: functools.lru_cache(build), lambda: functools.cached_property(build),
+        lambda: functools.singledispatch(build), lambda: functools.singledispatchmethod(build), BaseException,
+        lambda: ValueError(1), lambda: random.Random(1), lambda: typing.TypeVar("T"), weakref.WeakValueDictionary,
+        lambda: type("Own", (weakref.ref,), {})(build), lambda: type("Own", (OSError,), {})(1),
+        lambda: type("Own", (struct.Struct,), {})("d"), lambda: type("Own", (np.float32,), {})(1),
+        lambda: type("Own", (np.random.RandomState,), {})(1), lambda: type("Own", (decimal.Context,), {})(),
+    ],
+)  # fmt: skip
+def test_attributes_that_a_program_has_set_count_whatever_has_them(make: Any) -> None:
+    """Those that the type itself gives each value are in what is encoded of it."""
+    plain, one, other = make(), make(), make()
+    one.k, other.k = 1, 2
+    assert key_of(plain) == key_of(make())
+    assert len({key_of(plain), key_of(one), key_of(other)}) == 3
+    one.k = other.k
+    assert key_of(one) == key_of(other)
+
+
+def test_a_view_counts_by_the_whole_mapping() -> None:
+    """The mapping may be of the user's class, and have attributes."""
+
+    class Own(dict):  # type: ignore[type-arg]
+        pass
+
+    one, other = Own(a=1), Own(a=1)
+    vars(other)["k"] = 1
+    for view in (types.MappingProxyType, Own.keys, Own.items):
+        assert key_of(view(one)) == key_of(view(Own(a=1))) != key_of(view(other))
+
+
+def test_a_weak_reference_counts_by_its_callback() -> None:
+    """Somebody can ask for it."""
+
+    def one(_: object) -> None: ...
+
+    def other(_: object) -> None: ...
+
+    assert key_of(weakref.ref(build, one)) != key_of(weakref.ref(build, other))
 
 
 def test_what_a_path_of_a_users_class_remembers_does_not_count() -> None:

@@ -674,13 +674,19 @@ def test_a_walk_ends_when_no_name_of_an_attribute_is_left(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "reached", ["importlib.import_module(NAME).N", "vars(sys.modules[NAME])['N']", "__import__(NAME).N"]
-)
+    "reached",
+    [
+        "importlib.import_module(NAME).N", "vars(sys.modules[NAME])['N']", "__import__(NAME).N",
+        "pickle.loads(PICKLED).N", "inspect.getmodule(own).N", "importlib.__import__(NAME).N", "LOAD(NAME).N",
+        "[getattr(__import__('other'), 'N')]",
+    ],
+)  # fmt: skip
 def test_where_any_module_is_reached_the_globals_of_the_users_are_told_beside_the_key(
     reached: str, tmp_path: Path
 ) -> None:
     """What is in them makes a call one in another world, of the same key."""
-    source = f"import importlib, sys\nNAME = 'other'\ndef build(): return {reached}"
+    source = "import functools, importlib, inspect, pickle, sys\nNAME, PICKLED = 'other', b''\ndef own(): ...\n"
+    source += f"LOAD = functools.partial(importlib.import_module)\ndef build(): return {reached}"
     found: list[Fingerprint] = []
     for number in (1, 1, 2):
         with imported(tmp_path / str(len(found)), {"model.py": source, "other.py": f"N = {number}"}) as module:

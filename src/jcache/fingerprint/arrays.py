@@ -117,6 +117,8 @@ def _layout(array: Any) -> Any:
 
 def _scalar(encoder: Any, value: Any) -> bytes:
     encoder.library()
+    if value.dtype.hasobject:  # its bytes are addresses
+        return several(b"scalar", [_dtype(encoder, value.dtype), encoder.encode(value.item())])
     content, is_float = value.tobytes(), value.dtype.kind == "f" and value.dtype.name.startswith("float")
     if is_float and content == value.dtype.type("nan").tobytes():
         content = b"nan"

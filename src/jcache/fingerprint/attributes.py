@@ -27,6 +27,8 @@ READ_ALL: Final = frozenset(
      "dataclasses.replace", "dataclasses.fields", "_pickle.dumps", "_pickle.dump", "inspect.getmembers"}
 )  # fmt: skip
 """Functions that read all attributes of their argument."""
+_POINTER: Final = 8
+_MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 _known_slots: Final[WeakIdentities[list[tuple[int, str]]]] = WeakIdentities()
 
 
@@ -63,6 +65,17 @@ def _slots(cls: type) -> list[tuple[int, str]]:
         ]
         _known_slots.put(cls, known := found)
     return known
+
+
+def is_plain(cls: type, base: type) -> bool:
+    """Return whether instances hold only the base's state, ``__dict__`` and ``__slots__``; pickle tests the same."""
+    size = base.__basicsize__ + _POINTER * len(slots(cls))
+    flags = cls.__flags__
+    if cls.__dictoffset__ and not base.__dictoffset__ and not flags & _MANAGED_DICT:
+        size += _POINTER
+    if cls.__weakrefoffset__ > 0 and not base.__weakrefoffset__ and not flags & _MANAGED_WEAKREF:
+        size += _POINTER
+    return cls.__basicsize__ <= size
 
 
 def is_of_linen(cls: type) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from jcache.fingerprint import origins
 from jcache.fingerprint.attributes import held
 from jcache.fingerprint.describe import attribute_of
+from jcache.fingerprint.name_resolution import content_of
 
 _MADE: Final = frozenset(
     {"__module__", "__doc__", "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__",
@@ -98,7 +99,9 @@ def _function(value: Any) -> types.FunctionType | None:
 
 def _is_usual(function: types.FunctionType, name: str) -> bool:
     """Return whether the standard library has given a class a method, and it is no other special method."""
-    return _is_of_machinery(function) and (function.__name__ == name or function.__name__[:2] != "__")
+    held = map(content_of, function.__closure__ or ())
+    wraps = any(type(each) is types.FunctionType and not _is_of_machinery(each) for each in held)
+    return _is_of_machinery(function) and not wraps and (function.__name__ == name or function.__name__[:2] != "__")
 
 
 def _is_of_machinery(function: types.FunctionType) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
 
 _HOLDERS: Final = frozenset({"queue", "_queue", "asyncio.queues", "logging"})  # their classes hold what they are given
+_OF_FILES: Final = frozenset({"mode"})
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque)
 _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
 _READ_BY: Final = {"_exception": "result"}
@@ -40,6 +41,7 @@ def beside(encoder: Encoder, value: Any) -> bytes:
     """
     kind, named, others = type(value), [], {}
     own = [] if encoder.is_library(kind) else [encoder.class_(kind)]
+    is_own = bool(own) or kind is _thread._local
     logging = sys.modules.get("logging")
     is_logger = logging is not None and issubclass(kind, logging.Logger)
     for name, each in _held(value):
@@ -50,8 +52,8 @@ def beside(encoder: Encoder, value: Any) -> bytes:
             encoder.aside.add(name)
         if type(each) in SCALARS and not encoder.is_reading(each):
             others[name] = each
-        elif (type(each) in _CONTAINERS and (own or (kind.__module__ in _HOLDERS and not is_logger))) or (
-            not encoder.is_library(type(each)) or (own and type(each) is types.SimpleNamespace)
+        elif (type(each) in _CONTAINERS and (is_own or (kind.__module__ in _HOLDERS and not is_logger))) or (
+            not encoder.is_library(type(each)) or (is_own and type(each) is types.SimpleNamespace)
         ):
             encoder.set_aside(f"{name} of {kind.__qualname__}", each)
     if is_logger:
@@ -75,7 +77,9 @@ def _held(value: Any) -> Iterator[tuple[str, Any]]:
 def file(encoder: Encoder, value: Any) -> bytes:
     """Encode a file that is open for reading: its content and position; or what it reads from, by its attributes."""
     kind = type(value)
-    own = [] if encoder.is_library(kind) else [encoder.class_(kind), encoder.state(value)]
+    own = [encoder.class_(kind), encoder.state(value)]
+    if encoder.is_library(kind):
+        own = encoder.beside(value, _OF_FILES)
     if isinstance(value, io.BytesIO | io.StringIO) and not value.closed:
         return several(b"file", [encoder.encode((value.getvalue(), value.tell())), *own])
     decoding = [getattr(value, name, None) for name in ("encoding", "errors")]

@@ -11,6 +11,7 @@ _BESIDE: Final = frozenset(
      "_socket", "ssl", "subprocess", "multiprocessing", "queue", "_queue", "tqdm", "rich", "loguru", "structlog"}
 )  # fmt: skip
 _BESIDE_TYPES: Final = (types.FrameType, types.TracebackType)
+_WITH_CONTENT: Final = (BaseException, tuple, list, dict)
 _GENERATORS: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
@@ -48,9 +49,11 @@ def type_name(cls: type) -> str:
 
 def is_beside(value: Any) -> bool:  # noqa: ANN401
     """Return whether a value serves threads, logging, connections or the like, so that its type alone counts."""
-    if type(value) in _BESIDE_TYPES:
+    kind = type(value)
+    if kind in _BESIDE_TYPES:
         return True
-    return any(str(each.__module__).partition(".")[0] in _BESIDE for each in type(value).__mro__)
+    homes = {str(each.__module__).partition(".")[0] for each in kind.__mro__}
+    return not issubclass(kind, _WITH_CONTENT) and not _BESIDE.isdisjoint(homes)
 
 
 def check(value: Any) -> None:  # noqa: ANN401

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache.errors import InvalidValue
 from jcache.fingerprint.encoding import SCALARS
-from jcache.fingerprint.value_types import HANDLERS
+from jcache.fingerprint.handlers import HANDLERS
 
 _BUILT_IN: Final = frozenset({*HANDLERS, *SCALARS, object, type, ModuleType})
 

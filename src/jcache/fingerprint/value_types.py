@@ -21,7 +21,7 @@ import types
 import typing
 import uuid
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint import name_resolution, opaque, origins
@@ -159,8 +159,10 @@ def _view(encoder: Encoder, value: Any) -> bytes:
 
 
 def _exception(encoder: Encoder, value: Any) -> bytes:
-    reasons = encoder.encode((value.args, value.__cause__, value.__context__, value.__suppress_context__))
-    return several(b"exception", [reasons, encoder.attributes(opaque.fields(value))])
+    args: Any = vars(BaseException)["args"]  # a class may have an attribute of that name
+    reasons = value.__cause__, value.__context__, value.__suppress_context__
+    parts = encoder.items((args.__get__(value), *reasons))
+    return several(b"exception", [*parts, encoder.attributes(opaque.fields(value))])
 
 
 def _weakref(encoder: Encoder, value: Any) -> bytes:
@@ -172,21 +174,6 @@ def _weakref(encoder: Encoder, value: Any) -> bytes:
 def _proxy(encoder: Encoder, value: Any) -> bytes:
     """Encode a view of a mapping by the mapping, which may be more than its items."""
     return several(b"proxy", encoder.items(gc.get_referents(value)))
-
-
-def _with_attributes(handler: Handler, own: Collection[str]) -> Handler:
-    """Return a handler that also encodes the attributes which a program has set on a value.
-
-    Args:
-        handler: encodes the value itself.
-        own: the names of attributes that the type gives each value.
-    """
-
-    def attributed(encoder: Encoder, value: Any) -> bytes:
-        encoding, more = handler(encoder, value), encoder.beside(value, own)
-        return several(b"with", [encoding, *more]) if more else encoding
-
-    return attributed
 
 
 _ORDERED: Final = collections.OrderedDict[int, int]()
@@ -301,23 +288,8 @@ _EXACT: Final[Mapping[type, Handler]] = {
         )
     },
 }  # fmt: skip
-_OWN: Final[Mapping[type, frozenset[str]]] = {
-    kind: frozenset(names.split())
-    for kind, names in (
-        (collections.OrderedDict, ""), (collections.Counter, ""), (BaseException, ""), (functools.partial, ""),
-        (random.Random, "gauss_next"), (functools._lru_cache_wrapper, "cache_parameters __wrapped__"),
-        (staticmethod, "__wrapped__ __isabstractmethod__"), (classmethod, "__wrapped__ __isabstractmethod__"),
-        (functools.cached_property, "func attrname lock"),
-        (functools.singledispatchmethod, "dispatcher func _method_cache _all_weakrefable_instances"),
-        (typing.TypeVar, "__bound__ __constraints__ __covariant__ __contravariant__"),
-    )
-}  # fmt: skip
-"""The types whose instances can be given attributes, each with the attributes that each instance has."""
 PLAIN: Final[Mapping[type, Handler]] = {**_BASES, **_EXACT}
 """Handlers by type that leave out attributes which a program has set."""
-HANDLERS: Final[Mapping[type, Handler]] = {
-    kind: handler if kind not in _OWN else _with_attributes(handler, _OWN[kind]) for kind, handler in PLAIN.items()
-}
 UNCHANGING: Final = frozenset(
     {tuple, frozenset, range, slice, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type,
      types.ModuleType, types.CodeType, types.MethodWrapperType, datetime.datetime, datetime.date, datetime.time,

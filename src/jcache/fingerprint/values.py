@@ -18,17 +18,16 @@ from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import Readings
 from jcache.fingerprint.describe import attribute_of, plain, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
+from jcache.fingerprint.handlers import HANDLERS
 from jcache.fingerprint.refusals import Refused, check, is_beside
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.type_keys import type_key
-from jcache.fingerprint.value_types import HANDLERS, MEMBERS, PLAIN, UNCHANGING, Handler, member
+from jcache.fingerprint.value_types import MEMBERS, PLAIN, UNCHANGING, Handler, member
 
 CACHED: Final = "cached property"
-_POINTER: Final = 8
 _TOLD: Final = frozenset(
     {"__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__annotate__", "__type_params__"}
 )
-_MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 
 
 class Encoder:
@@ -226,17 +225,6 @@ def _is_of_python(value: Any) -> bool:
     return value is builtins or value is vars(builtins)
 
 
-def _is_plain(cls: type, base: type) -> bool:
-    """Return whether instances hold only the base's state, ``__dict__`` and ``__slots__``; pickle tests the same."""
-    size = base.__basicsize__ + _POINTER * len(attributes.slots(cls))
-    flags = cls.__flags__
-    if cls.__dictoffset__ and not base.__dictoffset__ and not flags & _MANAGED_DICT:
-        size += _POINTER
-    if cls.__weakrefoffset__ > 0 and not base.__weakrefoffset__ and not flags & _MANAGED_WEAKREF:
-        size += _POINTER
-    return cls.__basicsize__ <= size
-
-
 def _handler(value: Any, kind: type) -> Handler:
     """Return the handler of a value whose exact type is in no table."""
     key = type_key(kind)
@@ -291,7 +279,7 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
     for base in kind.__mro__[1:]:
         if (handler := PLAIN.get(base)) is not None:
             whole = opaque.compiled(kind) if base is BaseException else base  # all fields of exceptions are encoded
-            if not _is_plain(kind, whole) and not hasattr(kind, "n_sequence_fields"):
+            if not attributes.is_plain(kind, whole) and not hasattr(kind, "n_sequence_fields"):
                 return opaque.hidden(encoder, value)
             own = attributes.slots(base)  # what they hold is in the encoding of the base's handler
             return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value, own)])
@@ -299,7 +287,7 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
         return several(b"member", [encoder.class_(value.__objclass__), text(value.__name__)])
     if issubclass(kind, types.GenericAlias):
         return several(b"alias", [encoder.encode(value.__origin__), *encoder.items(value.__args__)])
-    if not _is_plain(kind, object):
+    if not attributes.is_plain(kind, object):
         return opaque.hidden(encoder, value)
     check(value)
     return several(b"instance", [encoder.class_(kind), encoder.state(value)])

@@ -23,12 +23,12 @@ from jcache.fingerprint.bytecode import IMPORT, Chain
 from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
+from jcache.fingerprint.handlers import HANDLERS
 from jcache.fingerprint.loose import loose_digest
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import ValueSnapshot
-from jcache.fingerprint.value_types import HANDLERS
 
 _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)

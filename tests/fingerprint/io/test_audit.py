@@ -3,6 +3,7 @@
 import importlib
 import os
 import random
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,18 @@ def test_the_last_of_many_blocks_hears_what_the_first_does(monkeypatch: pytest.M
     monkeypatch.setenv("RATE", "0.5")
     for how in (lambda: os.environ["RATE"], lambda: os.getenv("RATE"), lambda: "RATE" in os.environ):
         assert all(reads_of(how).parts == {"environment RATE": "'0.5'"} for _ in range(200))
+
+
+def test_a_traceback_shows_its_source_as_without_jcache(tmp_path: Path) -> None:
+    """Python opens the source to print it while no Python code runs, so that no frame can be asked who reads."""
+    rest = "def fail():\n    raise ValueError('no')\n\nfail()\n"
+    script = tmp_path / "script.py"
+    shown = []
+    for first in ("import jcache; jcache.graph(print)\n", "\n"):
+        script.write_text(first + rest)
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+        shown.append(done.stderr)
+    assert shown[0] == shown[1] and "raise ValueError('no')" in shown[0]
 
 
 def test_nothing_stays_replaced() -> None:

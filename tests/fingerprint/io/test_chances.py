@@ -37,11 +37,19 @@ def test_what_is_asked_for_is_named(name: str) -> None:
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda: random.Random(1).random(), lambda: np.random.default_rng(1).random(), time.perf_counter, os.cpu_count],
-)
+    [
+        lambda: random.Random(1).random(), lambda: np.random.default_rng(1).random(), time.perf_counter, os.cpu_count,
+        lambda: np.random.RandomState(1).rand(2), lambda: np.random.RandomState(seed=1).rand(2),
+    ],
+)  # fmt: skip
 def test_what_has_a_seed_or_measures_is_not_named(ask: Callable[[], object]) -> None:
     """Generators of the program's own repeat their numbers, and a clock that measures decides nothing by itself."""
     assert not reads_of(ask).chance
+
+
+def test_a_generator_without_a_seed_is_named() -> None:
+    """`numpy.random.RandomState` draws a seed in any case, but it uses it only where none is given."""
+    assert "`random._urandom`" in reads_of(lambda: np.random.RandomState().rand(2)).chance
 
 
 def test_who_asks_decides(tmp_path: Path) -> None:
@@ -54,7 +62,18 @@ def test_who_asks_decides(tmp_path: Path) -> None:
     assert asked_by("model", "model.py") == {"`time.time`", "`os.urandom`"}
     assert asked_by("grid", "/opt/site-packages/grid.py") == {"`time.time`"}
     assert asked_by("tqdm.std", "/opt/site-packages/tqdm/std.py") == set()
+    assert asked_by("logging", "/opt/lib/python3/logging/__init__.py") == set()
     assert asked_by("jax.random", "/opt/site-packages/jax/random.py") == set()
+
+
+def test_an_identifier_that_an_installed_package_makes_is_not_named() -> None:
+    """The bytes of `uuid.uuid4` are drawn for who calls it."""
+
+    def asked_by(path: str) -> set[str]:
+        return reads_of(executed("import uuid\ndef ask(): return uuid.uuid4()", path, __name__="grid")["ask"]).chance
+
+    assert asked_by("grid.py") == {"`os.urandom`"}
+    assert asked_by("/opt/site-packages/grid.py") == set()
 
 
 def test_nothing_is_heard_outside_of_blocks() -> None:
