@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jcache.fingerprint.attributes import functions_of, held, is_kept, is_whole, names_in
+from jcache.fingerprint.attributes import held, is_kept, is_whole
 
 
 class Slotted:
@@ -112,10 +112,3 @@ def test_what_a_cached_property_keeps_is_told_from_an_attribute() -> None:
     assert is_kept(type("Again", (type("Plain", (), {"size": 0}),), {"size": vars(Model)["size"]}), "size")
     assert [is_kept(Model, name) for name in ("size", "area", "plain", "missing")] == [True, False, False, False]
     assert is_kept(derived, "size") and not is_kept(other, "size")
-
-
-def test_the_names_that_methods_take_are_those_of_every_kind_of_method() -> None:
-    """Functions within methods are among them."""
-    names = frozenset().union(*names_in(Model))
-    assert names == {f"of_{kind}" for kind in ("cached", "getter", "setter", "class", "static", "lambda", "method")}
-    assert functions_of(Model.plain) == functions_of(len) == []

@@ -10,7 +10,6 @@ import types
 from collections.abc import Iterator
 from typing import Any, Final
 
-from jcache.fingerprint.code import meaning
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.weak_map import WeakIdentities
 from jcache.jax_internals.registry import registry
@@ -97,13 +96,6 @@ def is_kept(cls: type, name: str) -> bool:
     """
     found = next((members[name] for each in cls.__mro__ if name in (members := vars(each))), None)
     return type(found) is functools.cached_property
-
-
-def names_in(cls: type) -> Iterator[frozenset[str]]:
-    """Yield the names of the attributes that each method of a class reads."""
-    for value in vars(cls).copy().values():
-        for function in functions_of(value):
-            yield meaning(function.__code__).attributes
 
 
 def functions_of(value: Any) -> list[types.FunctionType]:

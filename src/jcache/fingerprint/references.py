@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint import methods, name_resolution, origins
 from jcache.fingerprint.arguments import defaults_of
 from jcache.fingerprint.attributes import ALL
 from jcache.fingerprint.bytecode import signature
@@ -90,6 +90,12 @@ class References(Parts, ABC):
             return reference
         label = f"class {self._qualified(module, cls.__qualname__)}"
         return self._node(cls, label, self._visit_class)
+
+    def made_class(self, cls: type) -> bytes:
+        for each in cls.__mro__:
+            if not self.is_library(each) and (name := methods.made(each)) not in self.names:
+                self.names.add(name)
+        return self.class_(cls)
 
     def _registered(self, cls: type) -> bytes:
         """Encode the user's classes that are registered as virtual subclasses of a library's class."""
@@ -216,7 +222,7 @@ class References(Parts, ABC):
         if type(value) is FunctionType:
             return self.function(value)
         if issubclass(type(value), type):
-            return self.class_(value)
+            return self.made_class(value)
         return self.value(label, value)
 
     def _visit_library_function(self, function: FunctionType, label: str) -> None:
@@ -241,8 +247,14 @@ class References(Parts, ABC):
         if type(cls).mro is not type.mro:
             items += [text("(order)"), *map(self.class_, cls.__mro__)]
         found = list(members(cls))
+        if not self._is_whole(cls):
+            methods.add_names([cls], self.names)
         self.note_order_of(label, (name for name, _ in found))
         for attribute, value in sorted(found, key=lambda each: each[0]):
+            if not (self._is_whole(cls) or methods.is_called(cls, attribute, value, self.names)):
+                self.aside.update(methods.callers(cls, attribute))
+                self.set_aside(f"method {attribute} of {name}", value)
+                continue
             value = self.then(cls, attribute, value)
             is_method = isinstance(value, staticmethod | classmethod | property)
             its_label = f"attribute {attribute} of {name}"

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
-from jcache.fingerprint import arrays, attributes, opaque, origins
+from jcache.fingerprint import arrays, attributes, methods, opaque, origins
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import Readings
 from jcache.fingerprint.describe import attribute_of, plain, vars_of
@@ -57,6 +57,10 @@ class Encoder:
 
     def class_(self, cls: type) -> bytes:
         return text(origins.path_of(cls))
+
+    def made_class(self, cls: type) -> bytes:
+        """Encode a class of which code may make instances, because it has the class itself."""
+        return self.class_(cls)
 
     def module(self, module: types.ModuleType) -> bytes:
         return text(module.__name__)
@@ -215,8 +219,8 @@ class Encoder:
         if known is None:
             bases = [each for each in kind.__mro__ if each.__module__ not in attributes.NEUTRAL]
             known = self._wholly[kind] = any(map(self.is_library, bases)) or attributes.is_whole(kind)
-            for each in () if known else bases:
-                self.names.update(*attributes.names_in(each))
+            if not known:
+                methods.add_names(bases, self.names)
         return known or self.is_given or attributes.ALL in self.names
 
 
@@ -245,7 +249,7 @@ def _handler(value: Any, kind: type) -> Handler:
 
 
 def _class(encoder: Encoder, value: Any) -> bytes:
-    return encoder.class_(value)
+    return encoder.made_class(value)
 
 
 def _module(encoder: Encoder, value: Any) -> bytes:

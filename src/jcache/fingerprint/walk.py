@@ -18,7 +18,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import attributes, chance, name_resolution, origins
+from jcache.fingerprint import attributes, chance, methods, name_resolution, origins
 from jcache.fingerprint.bytecode import IMPORT, Chain
 from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened, vars_of
@@ -130,6 +130,8 @@ class Walk(References):
             return self.namespace(namespace)
         if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
             return self._environment(given)
+        if value is type:
+            self.names.add(methods.ANY_CLASS)
         if value is sys.modules:
             self._set_modules_aside()
             return named_by("sys.modules")
@@ -149,7 +151,7 @@ class Walk(References):
         if kind is FunctionType:
             return self.function(value)
         if issubclass(kind, type):
-            return self.class_(value)
+            return self.made_class(value)
         if issubclass(kind, ModuleType):
             is_import = len(chain) == 1 and chain[0].startswith(IMPORT)
             return self._imported(value) if is_import else self.module(value)

@@ -1,0 +1,60 @@
+"""Which methods of a user's class code may call: those that it names, operators, and what makes an instance.
+
+Names of methods are looked for among the names of all attributes that the visited code reads, of any object. What a
+walk leaves out is compared all the same, like an attribute that no code names.
+"""
+
+# ruff: noqa: ANN401 - classes hold anything
+
+from collections.abc import Collection, Iterable
+from types import FunctionType
+from typing import Any, Final
+
+from jcache.fingerprint.attributes import ALL, functions_of
+from jcache.fingerprint.classes import members
+from jcache.fingerprint.code import meaning
+
+ANY_CLASS: Final = "type()"
+"""Stands among the names for making an instance of the class of any object."""
+_ANY_CLASS: Final = frozenset({ANY_CLASS, "__class__"})
+_METHODS: Final = frozenset({FunctionType, staticmethod, classmethod})  # a property is also called by an assignment
+_CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__", "__del__"})
+
+
+def is_called(cls: type, name: str, value: Any, names: Collection[str]) -> bool:
+    """Return whether code may call a method; True for every other member of a class.
+
+    Args:
+        cls: the class.
+        name: the name of the member.
+        value: the member.
+        names: the names of attributes that code reads, with `made` of each class that it names.
+    """
+    if type(value) not in _METHODS:
+        return True
+    is_operator = name not in _CONSTRUCTORS and name[:2] == "__" and name[-2:] == "__"
+    return is_operator or ALL in names or not callers(cls, name).isdisjoint(names)
+
+
+def callers(cls: type, name: str) -> set[str]:
+    """Return the names with which code may call a method that is not called by an operator, but for `ALL`."""
+    return {name} | ({made(cls)} | _ANY_CLASS if name in _CONSTRUCTORS else set())
+
+
+def made(cls: type) -> str:
+    """Return what stands among the names for making an instance of a class."""
+    return f"{cls.__module__}.{cls.__qualname__}()"
+
+
+def add_names(classes: Iterable[type], names: set[str]) -> None:
+    """Add to the names those of the attributes that the methods of classes read which code may call."""
+    left = [(cls, name, value) for cls in classes for name, value in members(cls) if functions_of(value)]
+    before = -1
+    while len(left) != before:
+        before = len(left)
+        called = [each for each in left if is_called(*each, names)]
+        left = [each for each in left if each not in called]
+        for _, _, value in called:
+            names |= {ANY_CLASS} if type(value) is classmethod else set()
+            for function in functions_of(value):
+                names |= meaning(function.__code__).attributes

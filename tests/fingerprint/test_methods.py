@@ -1,0 +1,100 @@
+"""Which methods of a class count: those that code may call."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jcache.fingerprint import Fingerprint, fingerprint
+from jcache.fingerprint.methods import ANY_CLASS, add_names, callers, is_called, made
+from tests.helpers.fingerprints import imported
+
+SOURCE = """
+import dataclasses
+class Base:
+    def __init__(self): self.lr = {made}
+    def shown(self): return {shown}
+class Trainer(Base):
+    def __init__(self):
+        super().__init__()
+        self.own = {own}
+    def loss(self, x): return x * self.lr * {loss}
+    def step(self, x): return self.loss(x)
+    def fit(self): return STAMP, self.step(1), {fit}
+    @staticmethod
+    def told(): return {told}
+    @classmethod
+    def again(cls): return cls()
+    def __neg__(self): return {neg}
+    @property
+    def size(self): return {size}
+STAMP = {stamp}
+trainer = Trainer()
+trainer.lr = 1.0
+trainer.own = 1.0
+NAME = "fit"
+def use(x): {use}
+"""
+PLACES = ("made", "own", "shown", "loss", "fit", "told", "neg", "size", "stamp")
+CALLED = {"loss", "neg", "size"}  # by the step and by operators; an assignment may call a property
+USES: dict[str, tuple[str, set[str]]] = {
+    "a method": ("return trainer.step(x)", CALLED),
+    "a method that calls all others": ("return trainer.fit()", CALLED | {"fit", "stamp"}),
+    "a method by a computed name": ("return getattr(trainer, NAME)()", set(PLACES)),
+    "a static method": ("return trainer.told()", (CALLED | {"told"}) - {"loss"}),
+    "a method of the base": ("return trainer.shown()", (CALLED | {"shown"}) - {"loss"}),
+    "the class": ("return Trainer().step(x)", CALLED | {"made", "own"}),
+    "the class of the object": ("return type(trainer)().step(x)", CALLED | {"made", "own"}),
+    "the class of the object by its attribute": ("return trainer.__class__().step(x)", CALLED | {"made", "own"}),
+    "a class method": ("return trainer.again().step(x)", CALLED | {"made", "own"}),
+    "a class in a table": ("return [Trainer][0]().step(x)", CALLED | {"made", "own"}),
+    "a copy with other fields": ("return dataclasses.replace(trainer).step(x)", set(PLACES)),
+}
+
+
+def found(directory: Path, use: str, changed: str = "") -> Fingerprint:
+    numbers: dict[str, Any] = {place: 2.0 if place == changed else 1.0 for place in PLACES}
+    with imported(directory, SOURCE.format(use=use, **numbers)) as module:
+        return fingerprint(module.use, (1.0,))
+
+
+@pytest.mark.parametrize("case", USES)
+def test_what_code_may_call_counts(case: str, tmp_path: Path) -> None:
+    """What it may not call is told beside the key, with the globals that it names."""
+    use, counted = USES[case]
+    before = found(tmp_path, use)
+    assert found(tmp_path, use) == before and found(tmp_path, use).loose == before.loose
+    for place in PLACES:
+        after = found(tmp_path, use, place)
+        assert (after.hash != before.hash) is (place in counted), place
+        assert place in counted or after.loose != before.loose, place
+
+
+class Model:
+    def __init__(self) -> None:
+        self.of_init: Any = 1
+
+    def step(self) -> Any:
+        return self.helper, self.of_step
+
+    def helper(self) -> Any:
+        return [lambda: self.of_lambda]
+
+    def other(self) -> Any:
+        return self.of_other
+
+    def __neg__(self) -> Any:
+        return self.of_operator
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+def test_names_are_added_until_no_further_method_is_called() -> None:
+    """A method that another one calls has names, too, and so have functions within it."""
+    names = {"step"}
+    add_names([Model], names)
+    assert names == {"step", "helper", "of_step", "of_lambda", "of_operator"}
+    names |= {ANY_CLASS}
+    assert is_called(Model, "__init__", Model.__init__, names) and not is_called(Model, "other", Model.other, names)
+    assert is_called(Model, "rate", 1.0, names)
+    assert callers(Model, "other") == {"other"} and made(Model) in callers(Model, "__init__")
