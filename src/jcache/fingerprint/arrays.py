@@ -235,7 +235,7 @@ _TABLE: Final[tuple[tuple[Callable[[Any], Any], Callable[[Any, Any], bytes]], ..
 
 def _mesh(encoder: Any, mesh: Any) -> bytes:
     encoder.library()
-    devices = [[getattr(each, name) for name in _DEVICE] for each in mesh.devices.flat]
+    devices = [[getattr(each, name, None) for name in _DEVICE] for each in mesh.devices.flat]  # some are None
     return several(b"mesh", [_axes(encoder, mesh), encoder.encode(devices)])
 
 
@@ -266,7 +266,8 @@ def _named_sharding(encoder: Any, sharding: Any) -> bytes:
 def _device(encoder: Any, value: Any) -> bytes:
     """Encode a device, or what lies on one, by its type; which one it is, is set aside."""
     devices = getattr(value, "device_set", None) or [value]
-    encoder.set_aside(f"{type(value).__name__}", [[getattr(each, name) for name in _DEVICE[:3]] for each in devices])
+    told = [[getattr(each, name, None) for name in _DEVICE[:3]] for each in devices]
+    encoder.set_aside(f"{type(value).__name__}", told)
     return hidden(encoder, value)
 
 

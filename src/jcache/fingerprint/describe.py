@@ -51,7 +51,7 @@ def in_short(value: Any) -> str:  # noqa: ANN401
 
 def _contents(value: Any) -> str | None:  # noqa: ANN401
     """Return a description of a value's contents, if it is short enough; objects of jcache describe themselves."""
-    ours = type(value).__module__.partition(".")[0] == "jcache" and getattr(value, "in_words", None)
+    ours = str(type(value).__module__).partition(".")[0] == "jcache" and getattr(value, "in_words", None)
     told = ours() if ours else _structure(value, _MAX_DEPTH)
     return told if told is None or len(told) <= _MAX_CHARACTERS else None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _HOLDERS: Final = frozenset({"queue", "_queue", "asyncio.queues", "logging"})  # their classes hold what they are given
 _OF_FILES: Final = frozenset({"mode"})
-_CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque)
+_CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque, collections.UserDict)
 _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
 _READ_BY: Final = {"_exception": "result"}
 _CACHES: Final = (type, types.ModuleType, functools._lru_cache_wrapper)
@@ -129,8 +129,9 @@ def _inner(value: Any) -> Any:
 
 
 def functions_in(encoder: Encoder, value: Any) -> list[bytes]:
-    """Return the encodings of the functions and other objects that can be called to which a value of C refers."""
-    return encoder.items(each for each in gc.get_referents(value) if callable(each) and not isinstance(each, type))
+    """Return the encodings of what a value of C refers to and can call: functions, objects, the user's classes."""
+    found = [each for each in gc.get_referents(value) if callable(each) and each is not type(value)]
+    return encoder.items(each for each in found if not (isinstance(each, type) and encoder.is_library(each)))
 
 
 def compiled(cls: type) -> type:
