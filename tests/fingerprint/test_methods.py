@@ -70,6 +70,14 @@ def test_what_code_may_call_counts(case: str, tmp_path: Path) -> None:
         assert place in counted or after.loose != before.loose, place
 
 
+def test_the_method_at_which_the_walk_begins_counts_by_itself_alone(tmp_path: Path) -> None:
+    """No code names it, and it is not told beside the key as well."""
+    numbers: dict[str, Any] = dict.fromkeys(PLACES, 1.0)
+    with imported(tmp_path, SOURCE.format(use="pass", **numbers)) as module:
+        beside = fingerprint(module.trainer.step, (1.0,)).loose
+        assert "method step of Trainer" not in beside and "method fit of Trainer" in beside
+
+
 class Model:
     def __init__(self) -> None:
         self.of_init: Any = 1

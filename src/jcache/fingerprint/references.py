@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from jcache.fingerprint import methods, name_resolution, origins
 from jcache.fingerprint.arguments import defaults_of
-from jcache.fingerprint.attributes import ALL
+from jcache.fingerprint.attributes import ALL, functions_of
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
@@ -251,7 +251,7 @@ class References(Parts, ABC):
             methods.add_names([cls], self.names)
         self.note_order_of(label, (name for name, _ in found))
         for attribute, value in sorted(found, key=lambda each: each[0]):
-            if not (self._is_whole(cls) or methods.is_called(cls, attribute, value, self.names)):
+            if not (self._is_whole(cls) or self._is_reached(cls, attribute, value)):
                 self.aside.update(methods.callers(cls, attribute))
                 self.set_aside(f"method {attribute} of {name}", value)
                 continue
@@ -262,6 +262,12 @@ class References(Parts, ABC):
         items.append(self.flattened(cls, name))
         encoding = several(b"class", items)
         self._add(label, encoding, f"class {shortened(sha256(encoding))}")
+
+
+    def _is_reached(self, cls: type, name: str, value: Any) -> bool:
+        """Return whether the walk has reached a member of a class, as it has the method at which it begins."""
+        is_node = any(id(each) in self._nodes for each in functions_of(value))
+        return is_node or methods.is_called(cls, name, value, self.names)
 
 
 def part_of(items: list[bytes], kind: str) -> Part:
