@@ -3,6 +3,7 @@
 # ruff: noqa: ANN401 - classes hold anything
 
 import abc
+import datetime
 import enum
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,8 @@ _MIXED: Final[Mapping[type, Callable[[Any], object]]] = {
     int: int.__index__, float: float.__float__, complex: complex.__pos__, str: str.__str__,
     bytes: lambda value: bytes.__getitem__(value, slice(None)),
     tuple: lambda value: tuple.__getitem__(value, slice(None)),
+    list: lambda value: list.__getitem__(value, slice(None)), dict: dict.copy, set: set.copy, frozenset: frozenset.copy,
+    datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
 }  # fmt: skip
 """What the base class of an enum's members holds."""
 _SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)

@@ -263,7 +263,6 @@ class References(Parts, ABC):
         encoding = several(b"class", items)
         self._add(label, encoding, f"class {shortened(sha256(encoding))}")
 
-
     def _is_reached(self, cls: type, name: str, value: Any) -> bool:
         """Return whether the walk has reached a member of a class, as it has the method at which it begins."""
         is_node = any(id(each) in self._nodes for each in functions_of(value))

@@ -185,6 +185,8 @@ class Walk(References):
         name, value = named_by(found.path), found.value
         if issubclass(type(value), ModuleType):
             return name
+        if issubclass(type(value), type):
+            name += self._registered(value)
         if name_resolution.is_made_of_users(value):
             return name + self._global(found)
         if found.inside or not _is_data(value):
