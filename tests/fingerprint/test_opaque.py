@@ -4,6 +4,7 @@ import concurrent.futures
 import functools
 import logging
 import mmap
+import tempfile
 import threading
 import xml.etree.ElementTree
 from collections.abc import Callable
@@ -95,3 +96,11 @@ def test_what_a_value_of_c_refers_to_is_told_beside_the_key() -> None:
     assert of(memory[0]).loose == of(memory[1]).loose != of(memory[2]).loose
     trees = [xml.etree.ElementTree.fromstring(f"<a><b>{text}</b></a>") for text in "112"]
     assert of(trees[0]).loose == of(trees[1]).loose != of(trees[2]).loose
+
+
+def test_a_file_within_a_file_counts_by_its_content() -> None:
+    """As that of a temporary file which is in memory while it is small."""
+    files = [tempfile.SpooledTemporaryFile() for _ in range(3)]
+    for file, text in zip(files, (b"1", b"1", b"2"), strict=True):
+        file.write(text)
+    assert of(files[0]).key == of(files[1]).key != of(files[2]).key

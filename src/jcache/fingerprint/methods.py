@@ -11,7 +11,6 @@ from types import FunctionType
 from typing import Any, Final
 
 from jcache.fingerprint.attributes import ALL, functions_of
-from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import meaning
 
 ANY_CLASS: Final = "type()"
@@ -48,7 +47,7 @@ def made(cls: type) -> str:
 
 def add_names(classes: Iterable[type], names: set[str]) -> None:
     """Add to the names those of the attributes that the methods of classes read which code may call."""
-    left = [(cls, name, value) for cls in classes for name, value in members(cls) if functions_of(value)]
+    left = [(cls, name, value) for cls in classes for name, value in vars(cls).copy().items() if functions_of(value)]
     before = -1
     while len(left) != before:
         before = len(left)

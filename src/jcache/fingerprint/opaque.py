@@ -77,9 +77,8 @@ def _held(value: Any) -> Iterator[tuple[str, Any]]:
 def file(encoder: Encoder, value: Any) -> bytes:
     """Encode a file that is open for reading: its content and position; or what it reads from, by its attributes."""
     kind = type(value)
-    own = [encoder.class_(kind), encoder.state(value)]
-    if encoder.is_library(kind):
-        own = encoder.beside(value, _OF_FILES)
+    is_library = encoder.is_library(kind)
+    own = encoder.beside(value, _OF_FILES) if is_library else [encoder.class_(kind), encoder.state(value)]
     if isinstance(value, io.BytesIO | io.StringIO) and not value.closed:
         return several(b"file", [encoder.encode((value.getvalue(), value.tell())), *own])
     decoding = [getattr(value, name, None) for name in ("encoding", "errors")]
@@ -117,15 +116,17 @@ def hidden(encoder: Encoder, value: Any) -> bytes:
 
 
 def _inner(value: Any) -> Any:
-    """Return what a value of C can be copied from; or else the objects that it refers to, and its bytes."""
+    """Return what a value of C can be copied from; or else the bytes of an `mmap`, or the objects that it refers to."""
     try:
         return value.__reduce_ex__(4)
     except Exception:  # noqa: BLE001  its own code may raise anything
-        referred = [each for each in gc.get_referents(value) if not isinstance(each, _CACHES)]
-    with contextlib.suppress(Exception), memoryview(value) as view:
-        if view.nbytes <= _MOST_BYTES:
-            referred.append(view.tobytes())
-    return referred
+        homes = {each.__module__ for each in type(value).__mro__}
+    if "mmap" in homes:
+        with contextlib.suppress(ValueError, TypeError), memoryview(value) as view:
+            return view[:_MOST_BYTES].tobytes()
+    if "sqlite3" in homes:  # cursors and statements, which come and go
+        return None
+    return [each for each in gc.get_referents(value) if not isinstance(each, _CACHES)]
 
 
 def functions_in(encoder: Encoder, value: Any) -> list[bytes]:

@@ -36,7 +36,7 @@ _DATA: Final = frozenset({*SCALARS, *HANDLERS}) - {FunctionType, BuiltinFunction
 _BY_NAME: Final = frozenset(
     {"builtins.eval", "builtins.exec", "builtins.globals", "builtins.__import__", "importlib.import_module",
      "_frozen_importlib.__import__", "pkgutil.resolve_name", "pydoc.locate", "_pickle.loads", "_pickle.load",
-     "inspect.getmodule", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints"}
+     "inspect.getmodule", "inspect.get_annotations", "typing.get_type_hints"}
 )  # fmt: skip
 """Functions that find modules, or what is in them, by texts."""
 _NAMESPACES: Final = frozenset({"f_globals", "__globals__"})
@@ -236,7 +236,10 @@ class Walk(References):
             if (found := chance.of_unimported(value.path, given)) is not None:
                 self.add_unrepeatable(found)
             return
-        self.note_reached(value, given)
+        if value is builtins.globals or value is builtins.eval or value is builtins.exec:
+            super().note_reached(value, given)  # the globals of the function that calls it count already
+        else:
+            self.note_reached(value, given)
         if type(value) in _CALLABLES and chance.name_of(value) in attributes.READ_ALL:
             self.names.add(attributes.ALL)
             made = copyreg.dispatch_table.items()
