@@ -8,6 +8,7 @@ import tempfile
 import threading
 import xml.etree.ElementTree
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,8 @@ def test_what_a_value_of_c_refers_to_is_told_beside_the_key() -> None:
 
 def test_a_file_within_a_file_counts_by_its_content() -> None:
     """As that of a temporary file which is in memory while it is small."""
-    files = [tempfile.SpooledTemporaryFile() for _ in range(3)]
-    for file, text in zip(files, (b"1", b"1", b"2"), strict=True):
-        file.write(text)
-    assert of(files[0]).key == of(files[1]).key != of(files[2]).key
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.SpooledTemporaryFile()) for _ in range(3)]
+        for file, text in zip(files, (b"1", b"1", b"2"), strict=True):
+            file.write(text)
+        assert of(files[0]).key == of(files[1]).key != of(files[2]).key

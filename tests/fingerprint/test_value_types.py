@@ -195,7 +195,8 @@ def test_a_class_of_the_users_counts_with_its_content_and_its_attributes() -> No
         lambda: ValueError(1), lambda: random.Random(1), lambda: typing.TypeVar("T"), weakref.WeakValueDictionary,
         lambda: type("Own", (weakref.ref,), {})(build), lambda: type("Own", (OSError,), {})(1),
         lambda: type("Own", (struct.Struct,), {})("d"), lambda: type("Own", (np.float32,), {})(1),
-        lambda: io.BytesIO(b"a"), lambda: type("Own", (np.random.RandomState,), {})(1), lambda: type("Own", (decimal.Context,), {})(),
+        lambda: io.BytesIO(b"a"), lambda: type("Own", (np.random.RandomState,), {})(1),
+        lambda: type("Own", (decimal.Context,), {})(),
     ],
 )  # fmt: skip
 def test_attributes_that_a_program_has_set_count_whatever_has_them(make: Any) -> None:
