@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jcache.fingerprint import Fingerprint, fingerprint
-from jcache.fingerprint.loose import loose_digest
+from jcache.fingerprint.loose import LooseDigests
 from tests.helpers.fingerprints import executed, imported
 
 CLASS = """
@@ -205,5 +205,5 @@ def holding(rate: float) -> list[Any]:
 @pytest.mark.parametrize("number", range(6))
 def test_what_functions_classes_and_objects_hold_is_told(number: int) -> None:
     """Their names alone would not tell when that has changed."""
-    one, same, other = (loose_digest(holding(rate)[number]) for rate in (2.0, 2.0, 3.0))
+    one, same, other = (LooseDigests().of(holding(rate)[number]) for rate in (2.0, 2.0, 3.0))
     assert one == same != other

@@ -6,9 +6,9 @@ The digests tell whether such a value is still the same as when a result was com
 # ruff: noqa: ANN401 - programs hold anything
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.bytecode import IMPORT
@@ -23,13 +23,56 @@ _MAX_VALUES: Final = 10_000  # inside of one value
 _MAX_ARRAY_BYTES: Final = 1 << 20  # a larger array counts by its shape and dtype
 
 
-def loose_digest(value: Any) -> str:
-    """Return a short digest of a value; of its type alone if the value cannot be encoded."""
+class LooseDigests:
+    """The digests of values that one walk leaves out, each with the functions to which the value leads."""
+
+    def __init__(self) -> None:
+        self._functions: dict[int, _Function] = {}
+
+    def of(self, value: Any) -> str:
+        """Return a short digest of a value; of its type alone if the value cannot be encoded."""
+        digest, reached = _encoded(value, _LooseEncoder.encode)
+        return shortened(sha256(b"".join([digest, *self._following(reached)])))
+
+    def of_items(self, items: Mapping[str, Any]) -> dict[str, str]:
+        """Return the digests of values by name, and one of all functions to which they lead."""
+        found, reached = {}, list[FunctionType]()
+        for name, value in items.items():
+            digest, functions = _encoded(value, _LooseEncoder.encode)
+            found[name] = shortened(digest)
+            reached += functions
+        return found | {"(functions)": shortened(sha256(b"".join(self._following(reached))))}
+
+    def _following(self, reached: list[FunctionType]) -> list[bytes]:
+        """Return the digests of functions and of those that they lead to, in an order that their content decides."""
+        left, found = [*reached], dict[int, bytes]()
+        while left:
+            function = left.pop()
+            if id(function) not in found:
+                known = self._functions.get(id(function))
+                if known is None:
+                    made = _encoded(function, _LooseEncoder.with_values)
+                    known = self._functions[id(function)] = _Function(function, *made)
+                found[id(function)] = known.digest
+                left += known.reached
+        return sorted(found.values())
+
+
+class _Function(NamedTuple):
+    """A function that is kept alive, the digest of what it is and holds, and the functions that it leads to."""
+
+    function: FunctionType
+    digest: bytes
+    reached: list[FunctionType]
+
+
+def _encoded(value: Any, encode: Callable[["_LooseEncoder", Any], bytes]) -> tuple[bytes, list[FunctionType]]:
     encoder = _LooseEncoder()
     try:
-        return shortened(sha256(encoder.encode(value) + several(b"beside", encoder.beside_it)))
+        encoding = encode(encoder, value)
+        return sha256(encoding + several(b"beside", encoder.beside_it)), encoder.reached
     except Exception:  # noqa: BLE001  the value's own code may raise anything
-        return shortened(sha256(text(type_name(type(value)))))
+        return sha256(text(type_name(type(value)))), encoder.reached
 
 
 class _LooseEncoder(Encoder):
@@ -39,6 +82,7 @@ class _LooseEncoder(Encoder):
         super().__init__()
         self._left = _MAX_VALUES
         self.beside_it: list[bytes] = []
+        self.reached: list[FunctionType] = []  # functions whose own content is told apart
 
     def set_aside(self, what: str, value: Any) -> None:
         if not what.startswith(CACHED):
@@ -64,14 +108,15 @@ class _LooseEncoder(Encoder):
     def function(self, function: FunctionType) -> bytes:
         if name_resolution.of_function(function) != origins.USER and origins.is_findable(function):
             return super().function(function)
-        return self._once(function, lambda _, each: self._with_values(each))
+        self.reached.append(function)
+        return super().function(function)
 
     def class_(self, cls: type) -> bytes:
         if origins.of_module_named(str(cls.__module__)) != origins.USER:
             return super().class_(cls)
         return self._once(cls, lambda _, each: self._with_members(each))
 
-    def _with_values(self, function: FunctionType) -> bytes:
+    def with_values(self, function: FunctionType) -> bytes:
         cells = [name_resolution.content_of(each) for each in function.__closure__ or ()]
         held = [function.__defaults__, function.__kwdefaults__, function.__dict__, cells, *self._named(function)]
         return several(b"function", [super().function(function), *self.items(held)])

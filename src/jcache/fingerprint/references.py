@@ -92,6 +92,7 @@ class References(Parts, ABC):
         return self._node(cls, label, self._visit_class)
 
     def made_class(self, cls: type) -> bytes:
+        self.names.update({methods.ANY_CLASS} if cls is type else ())
         for each in cls.__mro__:
             if not self.is_library(each) and (name := methods.made(each)) not in self.names:
                 self.names.add(name)

@@ -24,7 +24,7 @@ from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.handlers import HANDLERS
-from jcache.fingerprint.loose import loose_digest
+from jcache.fingerprint.loose import LooseDigests
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
@@ -71,6 +71,7 @@ class Walk(References):
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self.names = set(names)
         self._seeds: set[str] = set()
+        self.loosely = LooseDigests()
         self._has_all_modules = False
 
     def run(self) -> None:
@@ -130,6 +131,8 @@ class Walk(References):
             return self.namespace(namespace)
         if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
             return self._environment(given)
+        if given and chain[0].startswith(IMPORT) and issubclass(type(value), ModuleType) and self._is_users(value):
+            self._set_module_aside(value.__name__, value)  # it is used as a value, not only for its attributes
         if value is type:
             self.names.add(methods.ANY_CLASS)
         if value is sys.modules:
@@ -154,17 +157,12 @@ class Walk(References):
             return self.made_class(value)
         if issubclass(kind, ModuleType):
             is_import = len(chain) == 1 and chain[0].startswith(IMPORT)
-            return self._imported(value) if is_import else self.module(value)
+            return named_by(value.__name__) if is_import else self.module(value)
         if found.module is None:
             return self.encode(value)
         if kind is BuiltinFunctionType and isinstance(value.__self__, ModuleType):
             return self.encode(value)
         return self._global(found)
-
-    def _imported(self, module: ModuleType) -> bytes:
-        if self._is_users(module):
-            self._set_module_aside(module.__name__, module)
-        return named_by(module.__name__)
 
     def _global(self, found: name_resolution.Resolved) -> bytes:
         name = (str(found.module), found.name)
@@ -216,8 +214,8 @@ class Walk(References):
                 self._set_module_aside(name, module)
 
     def _set_module_aside(self, name: str, module: Any) -> None:
-        kept = {key: loose_digest(each) for key, each in vars_of(module).items() if key not in _SKIPPED}
-        self.set_aside(f"globals of {name}", kept)
+        kept = {key: each for key, each in vars_of(module).items() if key not in _SKIPPED}
+        self.set_aside(f"globals of {name}", self.loosely.of_items(kept))
 
     def _is_users(self, module: Any) -> bool:
         """Return whether one of `sys.modules` is the user's; a library's class of modules may load them lazily."""
