@@ -1,5 +1,7 @@
 """Arrays, dtypes and generators of numpy and JAX count by their content."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,14 @@ import pytest
 
 from tests.helpers.fingerprints import key_of
 from tests.helpers.jax_programs import run
+
+
+def test_nothing_of_numpy_is_imported_to_look_at_a_users_object() -> None:
+    """Numpy imports its random generators when somebody asks for them."""
+    source = "import sys, numpy; from jcache.fingerprint import fingerprint"
+    source += "; fingerprint(type('Own', (), {'f': lambda self: 1})().f); print('numpy.random' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_only_the_content_of_an_array_counts(tmp_path: Path) -> None:

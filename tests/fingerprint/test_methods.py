@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jcache.fingerprint import Fingerprint, fingerprint
-from jcache.fingerprint.methods import ANY_CLASS, add_names, callers, is_called, made
+from jcache.fingerprint.methods import ANY_CLASS, add_names, constructor_of, is_called, names_calling
 from tests.helpers.fingerprints import imported
 
 SOURCE = """
@@ -106,4 +106,5 @@ def test_names_are_added_until_no_further_method_is_called() -> None:
     names |= {ANY_CLASS}
     assert is_called(Model, "__init__", Model.__init__, names) and not is_called(Model, "other", Model.other, names)
     assert is_called(Model, "rate", 1.0, names)
-    assert callers(Model, "other") == {"other"} and made(Model) in callers(Model, "__init__")
+    assert names_calling(Model, "other") == {"other"}
+    assert constructor_of(Model) in names_calling(Model, "__init__")

@@ -82,7 +82,7 @@ def test_plain_values_that_no_code_names_are_told_beside_the_key() -> None:
 
 
 def test_what_can_be_called_is_looked_for_in_a_value_of_c() -> None:
-    """Classes are not: whoever has the value has them."""
+    """A library's classes are not: its distribution counts as a whole."""
     assert functions_in(Encoder(), np.add) == [] == functions_in(Encoder(), [1, "a", int])
     assert len(functions_in(Encoder(), [used, 1, functools.partial(used), [].append])) == 3
 

@@ -30,11 +30,15 @@ def handler(value: Any) -> Callable[[Any, Any], bytes] | None:
     kind = type(value)
     if issubclass(kind, numpy.ndarray):
         return _array
-    for classes, found in _TABLE:
-        if issubclass(kind, classes(numpy)):
-            return found if _is_of_library(kind) else _derived(found)
-    if not _is_of_library(kind):
+    if not any(map(_is_of_library, kind.__mro__)):  # the table would import numpy.random
         return None
+    found = next((each for classes, each in _TABLE if issubclass(kind, classes(numpy))), None)
+    if found is not None:
+        return found if _is_of_library(kind) else _derived(found)
+    return _handler_of_jax(value, kind) if _is_of_library(kind) else None
+
+
+def _handler_of_jax(value: Any, kind: type) -> Callable[[Any, Any], bytes] | None:
     jax = sys.modules.get("jax")
     if jax is None:
         return None

@@ -52,9 +52,14 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
             yield name, value
         elif (function := _function(value)) is not None and (function.__defaults__ or function.__kwdefaults__):
             yield f"(defaults of {name})", (function.__defaults__, function.__kwdefaults__)
-    if "_abc_impl" in own:
-        registered = {each() for each in abc._get_dump(cls)[0]} - {None}  # type: ignore[attr-defined]
-        yield from [("(registered)", registered)] if registered else []
+    if found := registered(cls):
+        yield "(registered)", found
+
+
+def registered(cls: type) -> set[type]:
+    """Return the virtual subclasses that are registered with an abstract base class; none with another class."""
+    listed = abc._get_dump(cls)[0] if "_abc_impl" in vars(cls) else ()  # type: ignore[attr-defined]
+    return {each() for each in listed} - {None}
 
 
 def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

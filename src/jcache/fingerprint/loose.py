@@ -5,7 +5,6 @@ The digests tell whether such a value is still the same as when a result was com
 
 # ruff: noqa: ANN401 - programs hold anything
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, Final, NamedTuple
@@ -124,10 +123,10 @@ class _LooseEncoder(Encoder):
     def _named(self, function: FunctionType) -> Iterator[Any]:
         """Yield what the globals are that a function of the user names; what it imports itself is left out."""
         if name_resolution.of_function(function) == origins.USER:
-            builtins = vars(sys.modules["builtins"])
+            live: Any = function  # some versions of typeshed lack `__builtins__`
             for lookup in meaning(function.__code__).lookups:
                 if not lookup.chain[0].startswith(IMPORT):
-                    found = name_resolution.find(lookup.chain, function.__globals__, builtins).value
+                    found = name_resolution.find(lookup.chain, function.__globals__, live.__builtins__).value
                     yield None if isinstance(found, name_resolution.Unimported) else found
 
     def _with_members(self, cls: type) -> bytes:

@@ -27,26 +27,26 @@ def is_called(cls: type, name: str, value: Any, names: Collection[str]) -> bool:
         cls: the class.
         name: the name of the member.
         value: the member.
-        names: the names of attributes that code reads, with `made` of each class that it names.
+        names: the names of attributes that code reads, with `constructor_of` each class that it names.
     """
     if type(value) not in _METHODS:
         return True
     is_operator = name not in _CONSTRUCTORS and name[:2] == "__" and name[-2:] == "__"
-    return is_operator or ALL in names or not callers(cls, name).isdisjoint(names)
+    return is_operator or ALL in names or not names_calling(cls, name).isdisjoint(names)
 
 
-def callers(cls: type, name: str) -> set[str]:
-    """Return the names with which code may call a method that is not called by an operator, but for `ALL`."""
-    return {name} | ({made(cls)} | _ANY_CLASS if name in _CONSTRUCTORS else set())
+def names_calling(cls: type, name: str) -> set[str]:
+    """Return the names, besides `ALL`, by which code may call a method that no operator calls."""
+    return {name} | ({constructor_of(cls)} | _ANY_CLASS if name in _CONSTRUCTORS else set())
 
 
-def made(cls: type) -> str:
-    """Return what stands among the names for making an instance of a class."""
+def constructor_of(cls: type) -> str:
+    """Return what stands among the names of attributes for making an instance of a class."""
     return f"{cls.__module__}.{cls.__qualname__}()"
 
 
 def add_names(classes: Iterable[type], names: set[str]) -> None:
-    """Add to the names those of the attributes that the methods of classes read which code may call."""
+    """Add the names of the attributes that methods of some classes read, for each method that code may call."""
     left = [(cls, name, value) for cls in classes for name, value in vars(cls).copy().items() if functions_of(value)]
     before = -1
     while len(left) != before:

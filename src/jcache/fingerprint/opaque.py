@@ -106,11 +106,11 @@ def hidden(encoder: Encoder, value: Any) -> bytes:
     check(value)
     kind = type(value)
     items = [encoder.class_(kind), *functions_in(encoder, value)]
-    if any(True for _ in held(value)):
-        if encoder.is_library(kind):
-            encoder.set_aside(f"attributes of {kind.__qualname__}", dict(held(value)))
-        else:
-            items.append(encoder.state(value))
+    attributes = dict(held(value))
+    if attributes and encoder.is_library(kind):
+        encoder.set_aside(f"attributes of {kind.__qualname__}", attributes)
+    elif attributes:
+        items.append(encoder.state(value))
     encoder.set_aside(f"state of {kind.__qualname__}", _inner(value))
     return several(b"opaque", items)
 
@@ -143,7 +143,7 @@ def compiled(cls: type) -> type:
 def fields(value: BaseException) -> Iterator[tuple[str, Any]]:
     """Yield the names and values of an exception's fields that are no attributes, such as the ``obj`` of some."""
     for cls in type(value).__mro__:
-        if not cls.__flags__ & _HEAP_TYPE and cls is not object:
+        if compiled(cls) is cls and cls is not object:
             for name, each in vars(cls).items():
                 if isinstance(each, types.MemberDescriptorType | types.GetSetDescriptorType) and name[:1] != "_":
                     yield name, attribute_of(value, name)

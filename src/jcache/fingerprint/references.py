@@ -2,7 +2,6 @@
 
 # ruff: noqa: ANN401 - programs hold anything
 
-import abc
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -14,17 +13,17 @@ from jcache.fingerprint import methods, name_resolution, origins
 from jcache.fingerprint.arguments import defaults_of
 from jcache.fingerprint.attributes import ALL, functions_of
 from jcache.fingerprint.bytecode import signature
-from jcache.fingerprint.classes import members
+from jcache.fingerprint.classes import members, registered
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, tagged, text
+from jcache.fingerprint.opaque import compiled
 from jcache.fingerprint.parts import Part, Parts
 from jcache.jax_internals.registry import registry
 
 _NO_CELL: Final = b"empty0:"
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _OF_DISPATCHER: Final = frozenset({"register", "dispatch", "registry", "_clear_cache", "__wrapped__"})
-_HEAP_TYPE: Final = 1 << 9
 _DOCUMENTATION: Final[Mapping[str, Any]] = {"__doc__": None, "__annotations__": {}}
 _NAMES: Final = ("__qualname__", "__name__", "__self__", "__module__")
 
@@ -81,7 +80,7 @@ class References(Parts, ABC):
         module = str(cls.__module__)
         origin = origins.of_module_named(module)
         own = sys.modules.get(module)
-        is_compiled = not cls.__flags__ & _HEAP_TYPE or (own is not None and is_extension(own))
+        is_compiled = compiled(cls) is cls or (own is not None and is_extension(own))
         if origins.is_installed(origin):
             self.library()
         if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
@@ -94,14 +93,13 @@ class References(Parts, ABC):
     def made_class(self, cls: type) -> bytes:
         self.names.update({methods.ANY_CLASS} if cls is type else ())
         for each in cls.__mro__:
-            if not self.is_library(each) and (name := methods.made(each)) not in self.names:
+            if not self.is_library(each) and (name := methods.constructor_of(each)) not in self.names:
                 self.names.add(name)
         return self.class_(cls)
 
     def _registered(self, cls: type) -> bytes:
         """Encode the user's classes that are registered as virtual subclasses of a library's class."""
-        listed = abc._get_dump(cls)[0] if "_abc_impl" in vars(cls) else ()  # type: ignore[attr-defined]
-        found = [each for each in (one() for one in listed) if each is not None and not self.is_library(each)]
+        found = [each for each in registered(cls) if not self.is_library(each)]
         return b"".join(map(self.class_, sorted(found, key=origins.path_of)))
 
     def flattened(self, cls: type, name: str) -> bytes:
@@ -248,12 +246,13 @@ class References(Parts, ABC):
         if type(cls).mro is not type.mro:
             items += [text("(order)"), *map(self.class_, cls.__mro__)]
         found = list(members(cls))
-        if not self._is_whole(cls):
+        wholly = self._is_whole(cls)
+        if not wholly:
             methods.add_names([cls], self.names)
         self.note_order_of(label, (name for name, _ in found))
         for attribute, value in sorted(found, key=lambda each: each[0]):
-            if not (self._is_whole(cls) or self._is_reached(cls, attribute, value)):
-                self.aside.update(methods.callers(cls, attribute))
+            if not (wholly or self._is_reached(cls, attribute, value)):
+                self.aside.update(methods.names_calling(cls, attribute))
                 self.set_aside(f"method {attribute} of {name}", value)
                 continue
             value = self.then(cls, attribute, value)

@@ -162,7 +162,7 @@ _FIXED: Final = TypeKey(_reduced, is_fixed=True)
 _READY: Final = {
     name: (module, key)
     for module, names, key in (
-        ("_blake2", "blake2b blake2s", TypeKey(lambda value: (value.name, value.digest()))),
+        ("_blake2", "blake2b blake2s", TypeKey(_of_hash)),
         ("_hashlib", "HASH HASHXOF HMAC", TypeKey(_of_hash)),
         ("flax.core", "FrozenDict", _covering(dict, "_dict _hash")),
         ("immutabledict", "immutabledict", _covering(dict, "_dict _hash")),

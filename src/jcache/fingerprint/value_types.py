@@ -167,8 +167,9 @@ def _exception(encoder: Encoder, value: Any) -> bytes:
 
 def _weakref(encoder: Encoder, value: Any) -> bytes:
     callback = value.__callback__
-    is_of_python = isinstance(callback, types.FunctionType) and origins.of_path(callback.__code__.co_filename) != ""
-    return several(b"weakref", [encoder.encode(value()), *([] if is_of_python else [encoder.encode(callback)])])
+    is_function = type(callback) is types.FunctionType
+    is_library = is_function and origins.of_path(callback.__code__.co_filename) not in {None, origins.USER}
+    return several(b"weakref", [encoder.encode(value()), *([] if is_library else [encoder.encode(callback)])])
 
 
 def _proxy(encoder: Encoder, value: Any) -> bytes:

@@ -71,7 +71,8 @@ class Walk(References):
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self.names = set(names)
         self._seeds: set[str] = set()
-        self.loosely = LooseDigests()
+        self.loose_digests = LooseDigests()
+        self._modules: set[str] = set()  # whose globals are set aside
         self._has_all_modules = False
 
     def run(self) -> None:
@@ -126,7 +127,7 @@ class Walk(References):
             label = f"global {self._qualified(found.module or 'builtins', found.name)}"
             self._above[label] = self._at
             raise self._error(label, refused) from None
-        if value is builtins.globals or value is builtins.eval or value is builtins.exec:
+        if _reaches_globals(value):
             self.names.update([] if value is builtins.globals else [attributes.ALL])
             return self.namespace(namespace)
         if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
@@ -214,8 +215,11 @@ class Walk(References):
                 self._set_module_aside(name, module)
 
     def _set_module_aside(self, name: str, module: Any) -> None:
+        if name in self._modules:
+            return
+        self._modules.add(name)
         kept = {key: each for key, each in vars_of(module).items() if key not in _SKIPPED}
-        self.set_aside(f"globals of {name}", self.loosely.of_items(kept))
+        self.set_aside(f"globals of {name}", self.loose_digests.of_items(kept))
 
     def _is_users(self, module: Any) -> bool:
         """Return whether one of `sys.modules` is the user's; a library's class of modules may load them lazily."""
@@ -234,7 +238,7 @@ class Walk(References):
             if (found := chance.of_unimported(value.path, given)) is not None:
                 self.add_unrepeatable(found)
             return
-        if value is builtins.globals or value is builtins.eval or value is builtins.exec:
+        if _reaches_globals(value):
             super().note_reached(value, given)  # the globals of the function that calls it count already
         else:
             self.note_reached(value, given)
@@ -271,6 +275,11 @@ class Walk(References):
                 items.append(text(name) + self._found(found, (name,)))
         encoding = several(b"namespace", items)
         self._add(label, encoding, f"all of it {shortened(sha256(encoding))}")
+
+
+def _reaches_globals(value: Any) -> bool:
+    """Return whether a function reaches the globals of the function that calls it."""
+    return value is builtins.globals or value is builtins.eval or value is builtins.exec
 
 
 def _is_data(value: Any) -> bool:

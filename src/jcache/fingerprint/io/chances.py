@@ -58,9 +58,9 @@ def patches(recorded_by: Replace) -> Iterator[Patch]:
 
 def _note(name: str) -> Callable[..., None]:
     def note(blocks: list[Reads], frame: FrameType, *_arguments: Any, **_named: Any) -> None:
-        asks = _asking(frame)
-        is_identifier = name == _BYTES and is_installed(asks)  # equinox makes one for each call of its jit
-        if package_of(frame) in _TELLING or (name in _DRAWS and _has_seed(asks)):
+        asking = _asking(frame)
+        is_identifier = name == _BYTES and is_installed(asking)  # equinox makes one for each call of its jit
+        if package_of(frame) in _TELLING or (name in _DRAWS and _has_seed(asking)):
             return
         if not is_identifier and reader(frame, blocks[-1].frame) is Reader.PROGRAM:
             for block in blocks:
