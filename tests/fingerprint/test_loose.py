@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from jcache.fingerprint import Fingerprint, fingerprint
@@ -180,6 +181,44 @@ def test_a_number_that_somebody_wrote_is_a_part_of_the_key(value: object, tmp_pa
     with imported(tmp_path, "N = None\ndef build(x=1): return N") as model:
         vars(model)["N"] = value
         assert of(model).loose == {}
+
+
+def large(size: int, changed: object) -> list[Callable[[], Any]]:
+    """Return functions that make containers in which the last scalar or the array's last number is `changed`."""
+    return [
+        lambda: [*range(size), changed],
+        lambda: (*range(size), changed),
+        lambda: {*range(size), changed},
+        lambda: {str(each): each for each in range(size)} | {"last": changed},
+        lambda: {changed: 1, **{str(each): [each] for each in range(size)}},
+        lambda: [[each, [each, {"at": each}]] for each in range(size)] + [[0, [0, {"at": changed}]]],
+        lambda: [Path("a"), [*range(size), changed]],
+    ]
+
+
+@pytest.mark.parametrize("which", range(len(large(0, 0))))
+def test_the_last_of_many_values_counts(which: int) -> None:
+    """They are encoded all at once, in an order that is the same in each process."""
+    first, again, other, text = (LooseDigests().of(large(20_000, each)[which]()) for each in (-1, -1, -2, "-1"))
+    assert first == again
+    assert len({first, other, text}) == 3
+
+
+def test_of_too_many_objects_the_first_count() -> None:
+    """Numbers in objects are encoded one by one, up to a limit."""
+    told = [LooseDigests().of([complex(first), *map(Path, "ab" * 10_000)]) for first in (1, 1, 2)]
+    assert told[0] == told[1] != told[2]
+
+
+@pytest.mark.parametrize("size", [300_000, 100 << 20])
+@pytest.mark.parametrize("at", [0, -1])
+def test_one_number_of_a_large_array_counts(size: int, at: int) -> None:
+    """Of an array beyond 64 MiB count pieces that are evenly spread, its ends among them."""
+    array = numpy.zeros(size, "f4" if size < 1 << 20 else "u1")
+    told = [LooseDigests().of(array)]
+    array[at] = 1
+    told += [LooseDigests().of(array), LooseDigests().of(array), LooseDigests().of(array.reshape(2, -1))]
+    assert told[0] != told[1] == told[2] != told[3]
 
 
 class Items(dict[str, Any]):

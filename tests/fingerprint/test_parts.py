@@ -1,13 +1,12 @@
 """The parts of a fingerprint: labels, digests, words, and how each was reached."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import fingerprint
-from jcache.fingerprint.parts import Part, Parts, option_values, total
+from jcache.fingerprint.parts import Part, Parts, total
 from tests.helpers.fingerprints import imported
 
 
@@ -62,14 +61,3 @@ def test_a_change_in_any_part_changes_the_total() -> None:
     ]  # fmt: skip
     assert len(set(map(total, made))) == len(made)
     assert total({"c": other._replace(words=""), "ab": one}) == total(made[0])
-
-
-def test_the_environment_sets_the_options_of_a_jax_that_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are those that JAX will have, however a truth value is written there."""
-    monkeypatch.delitem(sys.modules, "jax", raising=False)
-    usual = option_values()
-    assert usual[0] == "False"
-    for text in ("1", "True"):
-        monkeypatch.setenv("JAX_ENABLE_X64", text)
-        monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-        assert option_values() == ("True", *usual[1:-1], "cpu")

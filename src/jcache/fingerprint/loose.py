@@ -5,6 +5,8 @@ The digests tell whether such a value is still the same as when a result was com
 
 # ruff: noqa: ANN401 - programs hold anything
 
+import marshal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, Final, NamedTuple
@@ -18,8 +20,11 @@ from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.refusals import Refused, type_name
 from jcache.fingerprint.values import CACHED, Encoder
 
-_MAX_VALUES: Final = 10_000  # inside of one value
-_MAX_ARRAY_BYTES: Final = 1 << 20  # a larger array counts by its shape and dtype
+_MAX_VALUES: Final = 10_000  # inside of one value; further ones do not count
+_MANY: Final = 64  # scalars in one container, which are encoded all at once
+_MARSHAL: Final = 2  # the last version of the format in which equal values have equal bytes
+_MAX_ARRAY_BYTES: Final = 64 << 20  # of a larger array samples count
+_SAMPLES, _SAMPLE_BYTES = 1024, 1024
 
 
 class LooseDigests:
@@ -71,16 +76,20 @@ def _encoded(value: Any, encode: Callable[["_LooseEncoder", Any], bytes]) -> tup
         encoding = encode(encoder, value)
         return sha256(encoding + several(b"beside", encoder.beside_it)), encoder.reached
     except Exception:  # noqa: BLE001  the value's own code may raise anything
-        return sha256(text(type_name(type(value)))), encoder.reached
+        return sha256(several(type_name(type(value)).encode(), sorted(encoder.scalars))), encoder.reached
 
 
 class _LooseEncoder(Encoder):
-    """Encoder that includes all attributes of an object, and gives up if there are too many values."""
+    """Encoder that includes all attributes of an object, and gives up if there are too many values.
+
+    Then the value counts by its type and by the scalars that were encoded.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._left = _MAX_VALUES
         self.beside_it: list[bytes] = []
+        self.scalars: list[bytes] = []
         self.reached: list[FunctionType] = []  # functions whose own content is told apart
 
     def set_aside(self, what: str, value: Any) -> None:
@@ -91,11 +100,16 @@ class _LooseEncoder(Encoder):
         self._left -= 1
         if self._left < 0:
             raise RecursionError
-        scalar = SCALARS.get(type(value))
+        kind = type(value)
+        scalar = SCALARS.get(kind)
         if scalar is not None:
-            return scalar(value)
-        if hasattr(type(value), "nbytes") and (attribute_of(value, "nbytes") or 0) > _MAX_ARRAY_BYTES:
-            return text(f"{type_name(type(value))} {value.shape} {value.dtype}")
+            self.scalars.append(encoding := scalar(value))
+            return encoding
+        if (kind in _PLAIN or kind in _SETS) and len(value) >= _MANY and (many := _all_at_once(value)) is not None:
+            self.scalars.append(many)
+            return many
+        if hasattr(kind, "nbytes") and (attribute_of(value, "nbytes") or 0) > _MAX_ARRAY_BYTES:
+            return several(b"large", [text(f"{type_name(kind)} {value.shape} {value.dtype}"), _samples(value)])
         try:
             return super().encode(value)
         except Refused:  # the values beside it count all the same
@@ -132,3 +146,39 @@ class _LooseEncoder(Encoder):
     def _with_members(self, cls: type) -> bytes:
         bases = map(self.class_, cls.__bases__)
         return several(b"class", [super().class_(cls), *bases, self.attributes(members(cls))])
+
+
+_PLAIN: Final = frozenset({list, tuple, dict})
+_SETS: Final = frozenset({set, frozenset})
+
+
+def _all_at_once(container: Any) -> bytes | None:
+    """Return a digest of a container of scalars, also in lists, tuples and dicts; None for any other one."""
+    kind = type(container)
+    if not _is_of_scalars(container):
+        return None
+    try:  # in an order that does not depend on the process
+        content = sorted(container.items()) if kind is dict else sorted(container) if kind in _SETS else container
+        return several(kind.__name__.encode(), [sha256(marshal.dumps(content, _MARSHAL))])
+    except (TypeError, ValueError):  # keys of several types have no order, or the values are nested too deeply
+        return None
+
+
+def _is_of_scalars(container: Any) -> bool:
+    if type(container) is dict:
+        return _is_of_scalars([*container]) and _is_of_scalars([*container.values()])
+    other = {*map(type, container)} - SCALARS.keys()
+    return not other or (other <= _PLAIN and all(_is_of_scalars(each) for each in container if type(each) in _PLAIN))
+
+
+def _samples(array: Any) -> bytes:
+    """Return a digest of short pieces of an array in the host's memory; that of nothing for another one."""
+    numpy = sys.modules["numpy"]
+    if not issubclass(type(array), numpy.ndarray) and any(each.platform != "cpu" for each in array.devices()):
+        return b""
+    plain = numpy.asarray(array)
+    if not plain.flags.forc or plain.dtype.hasobject:
+        return b""
+    content = memoryview(plain.ravel(order="K").view("u1"))
+    starts = [at * (len(content) - _SAMPLE_BYTES) // (_SAMPLES - 1) for at in range(_SAMPLES)]
+    return sha256(b"".join([content[start : start + _SAMPLE_BYTES] for start in starts]))

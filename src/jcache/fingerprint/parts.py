@@ -2,8 +2,6 @@
 
 # ruff: noqa: ANN401 - programs hold anything
 
-import functools
-import os
 import sys
 from bisect import bisect
 from collections import deque
@@ -11,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import attributes, chance
+from jcache.fingerprint import attributes, chance, jax_options
 from jcache.fingerprint.describe import describe
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused
@@ -23,19 +21,6 @@ _RECEIVER: Final = "argument self"
 _VERSION: Final = b"fingerprint 6 %d.%d" % sys.version_info[:2]
 """Version of the rules for fingerprints, and of Python, because fingerprints cover bytecode. The number goes up when a
 rule turns out to be too weak, so that nothing stored under the old rule is served."""
-_JAX_OPTIONS: Final[Mapping[str, str]] = {
-    "jax_enable_x64": "False",
-    "jax_default_matmul_precision": "None",
-    "jax_numpy_dtype_promotion": "standard",
-    "jax_numpy_rank_promotion": "allow",
-    "jax_default_prng_impl": "threefry2x32",
-    "jax_threefry_partitionable": "True",
-    "jax_default_dtype_bits": "None",
-    "jax_platforms": "None",
-}
-"""Options of JAX that results depend on, with their defaults. The environment sets them until JAX is imported."""
-_USUAL: Final = tuple(_JAX_OPTIONS.values())
-_VARIABLES: Final = frozenset(option.upper().encode() for option in _JAX_OPTIONS)
 
 
 class Part(NamedTuple):
@@ -201,25 +186,7 @@ class Parts(Encoder):
 
     def add_options(self) -> None:
         """Make parts of JAX's options, with the values that they have or will have once JAX is imported."""
-        self.parts.update(_of_options(option_values()))
-
-
-def option_values() -> tuple[str, ...]:
-    """Return the values of the options in `_JAX_OPTIONS`: present ones, or those that JAX will import with."""
-    config = getattr(sys.modules.get("jax"), "config", None)
-    if config is not None:
-        return tuple([str(getattr(config, option, None)) for option in _JAX_OPTIONS])
-    known = vars(os.environ).get("_data") if os.name == "posix" and type(os.environ) is os._Environ else None
-    if known is not None and known.keys().isdisjoint(_VARIABLES):  # `io` need not record this read
-        return _USUAL
-    values = [os.environ.get(option.upper(), usual) for option, usual in _JAX_OPTIONS.items()]
-    return tuple([{"1": "True", "0": "False"}.get(value, value) for value in values])
-
-
-@functools.lru_cache(64)
-def _of_options(values: tuple[str, ...]) -> dict[str, Part]:
-    named = zip(_JAX_OPTIONS, values, strict=True)
-    return {f"environment {option}": Part(sha256(text(value)), value) for option, value in named}
+        self.parts.update((label, Part(*each)) for label, each in jax_options.digests(jax_options.values()).items())
 
 
 def total(parts: Mapping[str, Part]) -> bytes:

@@ -14,12 +14,18 @@ from operator import is_
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
-from jcache.fingerprint import fingerprint, name_resolution, origins
+from jcache.fingerprint import fingerprint, jax_options, name_resolution, origins
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.encoding import SCALARS
-from jcache.fingerprint.parts import option_values
 
-_LABELS: Final = ("function", "helper ", "global ", "default ", "environment jax_")  # parts that are looked at here
+_LABELS: Final = (
+    "function",
+    "helper ",
+    "global ",
+    "default ",
+    "environment jax_",
+    "environment mesh in",
+)  # parts that are looked at here
 _OPEN: Final = (globals, eval, exec, vars, os.environ, os.environb, os.getenv, os.getenvb, sys.modules)
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset)
 _MOST: Final = 200  # objects
@@ -38,7 +44,7 @@ class CodecHashes:
 
     def __call__(self) -> list[str]:
         """Return the hashes; raise GraphKeyError where a function has none."""
-        options, reached = option_values(), self._reached()
+        options, reached = jax_options.values(), self._reached()
         known = self._known
         if reached is not None and known is not None and known[0] == options and _are_same(known[1], reached):
             return known[2]
