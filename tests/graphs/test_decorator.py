@@ -1,10 +1,14 @@
 """`jcache.graph`: a decorated function is called as before, and keeps what it builds in a cache of its own."""
 
+import time
+from pathlib import Path
+
 import pytest
 
 from jcache import GraphCache, graph
 from jcache.errors import InvalidValue
 from jcache.layout import Root
+from tests.helpers.fingerprints import imported
 from tests.helpers.graph_functions import half, ramp, same
 from tests.helpers.graph_programs import graphs_of
 
@@ -66,6 +70,31 @@ def test_the_arguments_are_those_of_its_cache(native: Root) -> None:
     with pytest.warns(UserWarning, match="bounded by 1"):
         assert bounded(4) == 2.0
     assert len(graphs_of(native)) == 1
+
+
+READINGS = """
+START, TIMES = 0.0, [0.0]
+class Clock:
+    at = 0.0
+clock = Clock()
+def built(shift=0.0, more=()): return START + TIMES[0] + clock.at + shift + sum(more)
+"""
+
+
+def test_readings_of_clocks_are_looked_at_in_each_call(native: Root, tmp_path: Path) -> None:
+    """A key leaves them out, where the caller does not pass them; within a process, too, another one is another call."""
+    with imported(tmp_path, READINGS) as model:
+        decorated = graph(root=native.path)(model.built)
+        for now in (time.time(), time.time() + 0.25, time.time() - 0.5):
+            model.START = now
+            assert [decorated(), decorated()] == [model.built()] * 2
+            model.TIMES[0] = now
+            assert [decorated(), decorated()] == [model.built()] * 2
+            model.clock.at = now
+            assert [decorated(), decorated()] == [model.built()] * 2
+            assert [decorated(now), decorated(now)] == [model.built(now)] * 2
+            assert [decorated(more=[now]), decorated(more=[now])] == [model.built(more=[now])] * 2
+    assert decorated.cache.stats().hits >= 15
 
 
 @pytest.mark.parametrize("what", [3, classmethod(lambda _: None), "half"])  # as it is before it is bound

@@ -17,7 +17,8 @@ from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import Encoder
 
 _NUMBERS: Final = frozenset({int, float})
-_RECEIVER: Final = "argument self"
+_ARGUMENT: Final = "argument "
+_RECEIVER: Final = f"{_ARGUMENT}self"
 _VERSION: Final = b"fingerprint 6 %d.%d" % sys.version_info[:2]
 """Version of the rules for fingerprints, and of Python, because fingerprints cover bytecode. The number goes up when a
 rule turns out to be too weak, so that nothing stored under the old rule is served."""
@@ -110,13 +111,14 @@ class Parts(Encoder):
     def part(self, base: str, value: Any) -> str:
         """Make a part of a value, and return the part's label.
 
-        A scalar that is no clock reading is encoded at once. Any other value waits until all code has been visited,
-        because that code decides which attributes count.
+        A scalar is encoded at once, unless it is a clock reading that the caller has not passed. Any other value waits
+        until all code has been visited, because that code decides which attributes count.
         """
         label = self._label(base)
         scalar = SCALARS.get(type(value))
         is_small = type(value) in _NUMBERS and value < chance.LOWEST
-        if scalar is not None and (is_small or not self._readings.has(type(value), value)):
+        is_given = base.startswith(_ARGUMENT)
+        if scalar is not None and (is_small or is_given or not self._readings.has(type(value), value)):
             digest = sha256(scalar(value))
             self.parts[label] = Part(digest, describe(value, digest, label))
             return label
@@ -140,7 +142,7 @@ class Parts(Encoder):
 
     def _encode(self, label: str, value: Any) -> None:
         self._starts.append((len(self._seen), label))
-        self.is_given = label.startswith("argument ") and label != _RECEIVER
+        self.is_given = label.startswith(_ARGUMENT) and label != _RECEIVER
         self.may_grow = id(value) not in self.given
         try:
             encoding = self.encode(value)

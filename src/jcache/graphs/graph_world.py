@@ -42,6 +42,7 @@ class GraphWorld:
     ) -> None:
         self.root = root
         self._key = key
+        self._loose = fingerprint.loose
         self._by_chance = bool(fingerprint.chance)
         self._check = check
         self._comparisons = Comparisons(root, GRAPHS, shared)
@@ -49,6 +50,10 @@ class GraphWorld:
         self.told = ""
         self._own: tuple[str, str] | None = None  # the entry that this process has stored or compared
         self.look_again()
+
+    def is_of(self, call: KeyedCall) -> bool:
+        """Return whether a call is in this root, and all that its key leaves out is as it was."""
+        return self.root == call.store.root and self._loose == call.fingerprint.loose
 
     def look_again(self) -> bool:
         """Read what other processes have compared meanwhile; return whether a graph may be served."""
@@ -115,7 +120,8 @@ class GraphWorlds:
 
     def of(self, call: KeyedCall) -> GraphWorld:
         """Return what was compared of a call, in the world as it was at the first such call of this process."""
-        known, root = self._by_key.get(call.key), call.store.root
-        if known is None or known.root != root:
-            known = self._by_key[call.key] = GraphWorld(root, call.shared, call.key, call.fingerprint, self._check)
+        known = self._by_key.get(call.key)
+        if known is None or not known.is_of(call):
+            known = GraphWorld(call.store.root, call.shared, call.key, call.fingerprint, self._check)
+            self._by_key[call.key] = known
         return known
