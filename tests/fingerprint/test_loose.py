@@ -105,7 +105,7 @@ def test_an_attribute_that_code_names_which_only_a_value_leads_to_counts(name: s
     [
         "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass C:\n  n: int = 1",
         "class C:\n  n = 1\n  def __getattr__(self, name): return 1",
-        "import argparse\nclass C(argparse.Namespace): pass",
+        "import string\nclass C(string.Formatter): pass",
     ],
 )
 def test_all_attributes_of_some_classes_count(source: str, tmp_path: Path) -> None:
@@ -155,6 +155,19 @@ READINGS: list[Callable[[], object]] = [
     time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic, lambda: int(time.time()),
     datetime.datetime.now, lambda: datetime.datetime.now(datetime.UTC), uuid.uuid4, uuid.uuid1,
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["argparse.Namespace", "types.SimpleNamespace"])
+def test_an_attribute_of_a_namespace_counts_by_its_name(kind: str, tmp_path: Path) -> None:
+    """The results of a command line often hold the name of the run as well."""
+    source = f"import argparse, types\nc = {kind}(rate=1, run='a')\ndef build(x=1): return c.rate\n"
+    with imported(tmp_path, source + "def every(x=1): return vars(c)") as model:
+        before = of(model), fingerprint(model.every)
+        model.c.run = "b"
+        assert of(model).hash == before[0].hash and of(model).loose != before[0].loose
+        assert fingerprint(model.every).hash != before[1].hash
+        model.c.rate = 2
+        assert of(model).hash != before[0].hash
 
 
 @pytest.mark.full

@@ -15,7 +15,8 @@ from jcache.fingerprint.weak_map import WeakIdentities
 from jcache.jax_internals.registry import registry
 
 ALL: Final = "*"
-NEUTRAL: Final = frozenset({"builtins", "abc", "typing", "collections.abc"})  # their classes read no attributes
+_NEUTRAL: Final = frozenset({"builtins", "abc", "typing", "collections.abc"})  # their classes read no attributes
+_HOLDERS: Final = frozenset({"argparse.Namespace", "argparse._AttributeHolder", "types.SimpleNamespace"})
 _GIVES_ANY: Final = ("__getattr__", "__getattribute__")
 _INNER: Final[dict[type, tuple[str, ...]]] = {
     staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel"),
@@ -82,11 +83,20 @@ def is_of_linen(cls: type) -> bool:
     return any((each.__module__, each.__name__) == ("flax.linen.module", "Module") for each in cls.__mro__)
 
 
+def is_neutral(cls: type) -> bool:
+    """Return whether the methods of a class decide nothing about which attributes count."""
+    return cls.__module__ in _NEUTRAL or _is_holder(cls)
+
+
+def _is_holder(cls: type) -> bool:
+    return f"{cls.__module__}.{cls.__qualname__}" in _HOLDERS
+
+
 def is_whole(cls: type) -> bool:
     """Return whether all attributes of the instances of a user's class count."""
     if cls in registry() or getattr(vars(cls).get("__dataclass_params__"), "frozen", False):
         return True
-    return any(name in vars(each) for each in cls.__mro__[:-1] for name in _GIVES_ANY)
+    return any(name in vars(each) for each in cls.__mro__[:-1] if not _is_holder(each) for name in _GIVES_ANY)
 
 
 def is_kept(cls: type, name: str) -> bool:

@@ -159,36 +159,3 @@ def _fact(value: Callable[[], object]) -> str:
         return str(value())
     except Exception as error:  # noqa: BLE001  a host may not know its user
         return repr(error)
-
-
-# -- readings of clocks
-
-
-class Readings:
-    """Ranges of the clock readings since this process began."""
-
-    def __init__(self) -> None:
-        now, since = clock.now_ns(), clock.monotonic()
-        age = since - _BEGAN + 1
-        self._time = now / 1e9 - age, now / 1e9 + 1
-        self._since = _BEGAN, since
-
-    def has(self, kind: type, value: Any) -> bool:
-        """Return whether a number is such a reading: in seconds, or as an integer in a smaller unit."""
-        if kind is float:
-            low, high = self._since
-            is_fine = bool(value * 1e5 % 1 != 0)  # finer than 10 µs: nobody wrote it
-            return bool(value >= low) and ((value <= high and is_fine) or self._time[0] <= value <= self._time[1])
-        if kind is not int or value < _LARGE:
-            return False
-        if value > _NANOSECONDS and self._since[0] <= value / 1e9 <= self._since[1]:
-            return bool(value % _MILLISECOND)
-        return any(self._time[0] - 1 <= value / unit <= self._time[1] for unit in (1, 1e3, 1e6, 1e9))
-
-
-_LARGE: Final = 10**9
-_NANOSECONDS: Final = 10**10
-_MILLISECOND: Final = 10**6  # in nanoseconds; a number that somebody wrote is a multiple of it
-_BEGAN: Final = clock.monotonic() - (clock.now_ns() - clock.began_ns()) / 1e9  # monotonic start of this process
-LOWEST: Final = min(_BEGAN, _LARGE)
-"""Lower bound of clock readings: no smaller number is one."""

@@ -12,6 +12,7 @@ from jcache.errors import GraphKeyError
 from jcache.fingerprint import attributes, chance, jax_options
 from jcache.fingerprint.describe import describe
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
+from jcache.fingerprint.readings import LOWEST
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import Encoder
@@ -116,7 +117,7 @@ class Parts(Encoder):
         """
         label = self._label(base)
         scalar = SCALARS.get(type(value))
-        is_small = type(value) in _NUMBERS and value < chance.LOWEST
+        is_small = type(value) in _NUMBERS and value < LOWEST
         is_given = base.startswith(_ARGUMENT)
         if scalar is not None and (is_small or is_given or not self._readings.has(type(value), value)):
             digest = sha256(scalar(value))

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint import name_resolution, opaque, origins
 from jcache.fingerprint.bytecode import signature
-from jcache.fingerprint.chance import Readings, is_shared_random
+from jcache.fingerprint.chance import is_shared_random
 from jcache.fingerprint.classes import OF_MEMBERS
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text, unordered
 
@@ -193,7 +193,7 @@ _of_datetime: Final = _parts(b"datetime", *_DATE, *_TIME)
 
 
 def _datetime(encoder: Encoder, value: Any) -> bytes:
-    return encoder.reading(value) if Readings().has(float, value.timestamp()) else _of_datetime(encoder, value)
+    return encoder.reading(value) if encoder.is_reading(value.timestamp()) else _of_datetime(encoder, value)
 
 
 _BASES: Final[Mapping[type, Handler]] = {

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from jcache.fingerprint import arrays, attributes, methods, opaque, origins
 from jcache.fingerprint.bytecode import signature
-from jcache.fingerprint.chance import Readings
 from jcache.fingerprint.describe import attribute_of, plain, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.handlers import HANDLERS
+from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused, check, is_beside
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.type_keys import type_key
@@ -217,7 +217,7 @@ class Encoder:
         """Return whether all attributes of a class's instances count, for example because library code reads them."""
         known = self._wholly.get(kind)
         if known is None:
-            bases = [each for each in kind.__mro__ if each.__module__ not in attributes.NEUTRAL]
+            bases = [each for each in kind.__mro__ if not attributes.is_neutral(each)]
             known = self._wholly[kind] = any(map(self.is_library, bases)) or attributes.is_whole(kind)
             if not known:
                 methods.add_names(bases, self.names)

@@ -1,0 +1,76 @@
+"""Recognition of clock readings since this process began, among numbers and in texts such as names of runs."""
+
+# ruff: noqa: ANN401 - programs hold anything
+
+import functools
+import re
+import time
+from typing import Any, Final
+
+from jcache import clock
+
+_LARGE: Final = 10**9
+_NANOSECONDS: Final = 10**10
+_MILLISECOND: Final = 10**6  # in nanoseconds; a number that somebody wrote is a multiple of it
+_BEGAN: Final = clock.monotonic() - (clock.now_ns() - clock.began_ns()) / 1e9  # monotonic start of this process
+LOWEST: Final = min(_BEGAN, _LARGE)
+"""Lower bound of clock readings: no smaller number is one."""
+_LONGEST: Final = 300  # characters of a text that names a time
+_FEWEST: Final = 8  # digits of a month, a day, an hour and a minute
+_MOST: Final = 750  # minutes after the start of this process, and as many before now
+_SECONDS: Final = re.compile(r"(?<!\d)(\d{10})(?:\d{3}|\d{6}|\d{9})?(?!\d)")  # since 1970, perhaps with a fraction
+_NAMES: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
+_MONTHS: Final = {name: f"{at:02}" for at, name in enumerate(_NAMES.split(), 1)}
+_MONTH: Final = re.compile("|".join(_MONTHS))
+_DIGIT: Final = re.compile(r"\d")
+_FORMATS: Final = ("%m%d%H%M", "%d%m%H%M", "%d%m%Y%H%M", "%d%m%y%H%M")  # a year before the month counts as well
+
+
+class Readings:
+    """Ranges of the clock readings since this process began."""
+
+    def __init__(self) -> None:
+        now, since = clock.now_ns(), clock.monotonic()
+        age = since - _BEGAN + 1
+        self._time = now / 1e9 - age, now / 1e9 + 1
+        self._since = _BEGAN, since
+
+    def has(self, kind: type, value: Any) -> bool:
+        """Return whether a value is such a reading.
+
+        Args:
+            kind: the exact type of the value.
+            value: a number, in seconds or as an integer in a smaller unit; a text that names a time to the minute, or
+                the seconds since 1970; anything else is no reading.
+        """
+        if kind is str:
+            return self._is_in(value)
+        if kind is float:
+            low, high = self._since
+            is_fine = bool(value * 1e5 % 1 != 0)  # finer than 10 µs: nobody wrote it
+            return bool(value >= low) and ((value <= high and is_fine) or self._time[0] <= value <= self._time[1])
+        if kind is not int or value < _LARGE:
+            return False
+        if value > _NANOSECONDS and self._since[0] <= value / 1e9 <= self._since[1]:
+            return bool(value % _MILLISECOND)
+        return any(self._time[0] - 1 <= value / unit <= self._time[1] for unit in (1, 1e3, 1e6, 1e9))
+
+    def _is_in(self, text: str) -> bool:
+        """Return whether a text contains a time since this process began, in any usual format."""
+        if not _FEWEST <= len(text) <= _LONGEST or not _DIGIT.search(text):
+            return False
+        low, high = self._time
+        if any(low - 1 <= int(each) <= high for each in _SECONDS.findall(text)):
+            return True
+        named = _MONTH.sub(lambda found: _MONTHS[found[0]], text)
+        digits = "".join(filter(str.isdecimal, named))
+        return len(digits) >= _FEWEST and any(each in digits for each in _minutes(int(low // 60), int(high // 60)))
+
+
+@functools.lru_cache(1)
+def _minutes(first: int, last: int) -> frozenset[str]:
+    """Return the digits of all minutes from the first to the last since 1970, in local time and UTC."""
+    minutes = range(first, last + 1)
+    counted = {*minutes[:_MOST], *minutes[-_MOST:]}
+    times = [made(60 * each) for each in counted for made in (time.localtime, time.gmtime)]
+    return frozenset(time.strftime(each, at) for at in times for each in _FORMATS)

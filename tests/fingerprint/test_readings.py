@@ -1,0 +1,43 @@
+"""Clock readings since this process began are recognised, as numbers and in texts."""
+
+import datetime
+import time
+from collections.abc import Callable
+
+import pytest
+
+from jcache.fingerprint.readings import LOWEST, Readings
+
+FORMATS = [
+    "%Y%m%d-%H%M%S", "%Y-%m-%dT%H:%M:%S.%f+00:00", "run__1__%b%d_%H-%M-%S_host", "%d/%m/%Y %H:%M", "%y%m%d%H%M", "%c",
+    "outputs/%Y-%m-%d/%H-%M-%S", "exp_%d-%b-%y_%H.%M", "model-%m%d-%H%M.pkl", "%s", "%s123456", "lr0.1_%s.5",
+    "%d%m_%H%M",
+]  # fmt: skip
+OTHERS = [
+    "", "adam", "2026-11-27", "12:30", "1700000000", "4096" * 8, "sha256-" + "0a1b2c3d4e5f" * 5, "learning_rate_1",
+    "2001-02-03 04:05:06", "9" * 10, "x" * 400, "Jan",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("zone", [None, datetime.UTC])
+def test_a_text_that_names_the_present_minute_is_a_reading(layout: str, zone: datetime.tzinfo | None) -> None:
+    """In local time and in UTC, in the usual formats; a minute before this process began is none."""
+    now, before = (datetime.datetime.fromtimestamp(at, zone) for at in (time.time(), 1_500_000_000.0))
+    assert Readings().has(str, now.strftime(layout)) and not Readings().has(str, before.strftime(layout))
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_another_text_is_none(text: str) -> None:
+    """A date alone is none, since the program means it; nor is a long text, whatever it contains."""
+    assert not Readings().has(str, text)
+    assert not Readings().has(str, f"{text}{time.time()}".rjust(400))
+
+
+@pytest.mark.parametrize("read", [time.time, time.time_ns, time.monotonic, lambda: int(1e3 * time.time())])
+def test_numbers(read: Callable[[], float]) -> None:
+    """A number that a clock of this process has shown is a reading; one from before is none."""
+    value = read()
+    assert Readings().has(type(value), value) and value >= LOWEST
+    assert not Readings().has(type(value), value // 2)
+    assert not Readings().has(bytes, b"%d" % value)
