@@ -696,3 +696,24 @@ def test_where_any_module_is_reached_the_globals_of_the_users_are_told_beside_th
     assert (
         found[0].loose["globals of other"] == found[1].loose["globals of other"] != found[2].loose["globals of other"]
     )
+
+
+@pytest.mark.parametrize(
+    "reached",
+    [
+        "importlib.import_module('other').N", "__import__('other').N", "importlib.import_module('other', None).N",
+        "importlib.import_module('other').N + len(vars(importlib.import_module('string')))",
+    ],
+)  # fmt: skip
+def test_of_modules_that_are_imported_by_constant_names_no_other_ones_are_told(reached: str, tmp_path: Path) -> None:
+    """A program that imports late need not have all its globals looked at in each call."""
+    source = f"import importlib\ndef build(): return {reached}"
+    found = []
+    for number in (1, 2):
+        files = {"model.py": source, "other.py": f"N = {number}", "third.py": ""}
+        with imported(tmp_path / str(number), files) as module:
+            __import__("other"), __import__("third")
+            found.append(fingerprint(module.build).loose)
+    for labels in found:
+        assert [label for label in labels if label.startswith("globals of ")] == ["globals of other"]
+    assert found[0] != found[1]

@@ -21,6 +21,7 @@ from jcache.fingerprint.refusals import Refused, type_name
 from jcache.fingerprint.values import CACHED, Encoder
 
 _MAX_VALUES: Final = 10_000  # inside of one value; further ones do not count
+_MAX_IN_GLOBAL: Final = 500  # inside of one global of a module of which all count
 _MANY: Final = 64  # scalars in one container, which are encoded all at once
 _MARSHAL: Final = 2  # the last version of the format in which equal values have equal bytes
 _MAX_ARRAY_BYTES: Final = 64 << 20  # of a larger array samples count
@@ -35,19 +36,19 @@ class LooseDigests:
 
     def of(self, value: Any) -> str:
         """Return a short digest of a value; of its type alone if the value cannot be encoded."""
-        digest, reached = _encoded(value, _LooseEncoder.encode)
-        return shortened(sha256(b"".join([digest, *self._following(reached)])))
+        digest, reached = _encoded(value, _LooseEncoder.encode, _MAX_VALUES)
+        return shortened(sha256(b"".join([digest, *self._following(reached, _MAX_VALUES)])))
 
     def of_items(self, items: Mapping[str, Any]) -> dict[str, str]:
-        """Return the digests of values by name, and one of all functions to which they lead."""
+        """Return the digests of a module's globals by name, and one of all functions to which they lead."""
         found, reached = {}, list[FunctionType]()
         for name, value in items.items():
-            digest, functions = _encoded(value, _LooseEncoder.encode)
+            digest, functions = _encoded(value, _LooseEncoder.encode, _MAX_IN_GLOBAL)
             found[name] = shortened(digest)
             reached += functions
-        return found | {"(functions)": shortened(sha256(b"".join(self._following(reached))))}
+        return found | {"(functions)": shortened(sha256(b"".join(self._following(reached, _MAX_IN_GLOBAL))))}
 
-    def _following(self, reached: list[FunctionType]) -> list[bytes]:
+    def _following(self, reached: list[FunctionType], limit: int) -> list[bytes]:
         """Return the digests of functions and of those that they lead to, in an order that their content decides."""
         left, found = [*reached], dict[int, bytes]()
         while left:
@@ -55,7 +56,7 @@ class LooseDigests:
             if id(function) not in found:
                 known = self._functions.get(id(function))
                 if known is None:
-                    made = _encoded(function, _LooseEncoder.with_values)
+                    made = _encoded(function, _LooseEncoder.with_values, limit)
                     known = self._functions[id(function)] = _Function(function, *made)
                 found[id(function)] = known.digest
                 left += known.reached
@@ -70,8 +71,10 @@ class _Function(NamedTuple):
     reached: list[FunctionType]
 
 
-def _encoded(value: Any, encode: Callable[["_LooseEncoder", Any], bytes]) -> tuple[bytes, list[FunctionType]]:
-    encoder = _LooseEncoder()
+def _encoded(
+    value: Any, encode: Callable[["_LooseEncoder", Any], bytes], limit: int
+) -> tuple[bytes, list[FunctionType]]:
+    encoder = _LooseEncoder(limit)
     try:
         encoding = encode(encoder, value)
         return sha256(encoding + several(b"beside", encoder.beside_it)), encoder.reached
@@ -85,9 +88,9 @@ class _LooseEncoder(Encoder):
     Then the value counts by its type and by the scalars that were encoded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
-        self._left = _MAX_VALUES
+        self._left = limit
         self.beside_it: list[bytes] = []
         self.scalars: list[bytes] = []
         self.reached: list[FunctionType] = []  # functions whose own content is told apart

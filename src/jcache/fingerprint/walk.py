@@ -18,7 +18,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import attributes, chance, methods, name_resolution, origins
+from jcache.fingerprint import attributes, chance, methods, module_finders, name_resolution, origins
 from jcache.fingerprint.bytecode import IMPORT, Chain
 from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened, vars_of
@@ -33,12 +33,6 @@ from jcache.fingerprint.snapshot import ValueSnapshot
 _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
 _DATA: Final = frozenset({*SCALARS, *HANDLERS}) - {FunctionType, BuiltinFunctionType, MethodType, type}
-_BY_NAME: Final = frozenset(
-    {"builtins.eval", "builtins.exec", "builtins.globals", "builtins.__import__", "importlib.import_module",
-     "_frozen_importlib.__import__", "pkgutil.resolve_name", "pydoc.locate", "_pickle.loads", "_pickle.load",
-     "inspect.getmodule", "inspect.get_annotations", "typing.get_type_hints"}
-)  # fmt: skip
-"""Functions that find modules, or what is in them, by texts."""
 _NAMESPACES: Final = frozenset({"f_globals", "__globals__"})
 _CALLABLES: Final = frozenset({FunctionType, BuiltinFunctionType})
 _ABSENT: Final = b"absent0:"
@@ -139,7 +133,8 @@ class Walk(References):
         if value is sys.modules:
             self._set_modules_aside()
             return named_by("sys.modules")
-        encoding = self._found(found, chain)
+        finder = module_finders.name_of_finder(value)  # it was looked at with what it is called with
+        encoding = self._found(found, chain) if finder is None else named_by(finder)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
 
     def _found(self, found: name_resolution.Resolved, chain: Chain) -> bytes:
@@ -206,12 +201,12 @@ class Walk(References):
                 self.part(f"environment {name}", os.environ.get(name))
         return several(b"environment", [text(name) for name in names])
 
-    def _set_modules_aside(self) -> None:
-        """Set the globals of all modules of the user aside, once."""
-        found = [] if self._has_all_modules else [*sys.modules.items()]
-        self._has_all_modules = True
+    def _set_modules_aside(self, names: Collection[str] | None = None) -> None:
+        """Set the globals of the user's modules of some names aside; None stands for all modules, once."""
+        found = [] if self._has_all_modules else list(sys.modules.items())
+        self._has_all_modules |= names is None
         for name, module in found:
-            if self._is_users(module):
+            if (names is None or name in names) and self._is_users(module):
                 self._set_module_aside(name, module)
 
     def _set_module_aside(self, name: str, module: Any) -> None:
@@ -230,8 +225,8 @@ class Walk(References):
 
     def note_reached(self, value: Any, given: Iterable[object] = ()) -> None:
         super().note_reached(value, given)
-        if type(value) in _CALLABLES and chance.name_of(value) in _BY_NAME:
-            self._set_modules_aside()
+        if (finder := module_finders.name_of_finder(value)) is not None:
+            self._set_modules_aside(module_finders.found_by(finder, given))
 
     def _note_looked_up(self, value: Any, given: frozenset[Any]) -> None:
         if isinstance(value, name_resolution.Unimported):
