@@ -1,6 +1,8 @@
 """Clock readings since this process began are recognised, as numbers and in texts."""
 
 import datetime
+import os
+import tempfile
 import time
 from collections.abc import Callable
 
@@ -25,6 +27,15 @@ def test_a_text_that_names_the_present_minute_is_a_reading(layout: str, zone: da
     """In local time and in UTC, in the usual formats; a minute before this process began is none."""
     now, before = (datetime.datetime.fromtimestamp(at, zone) for at in (time.time(), 1_500_000_000.0))
     assert Readings().has(str, now.strftime(layout)) and not Readings().has(str, before.strftime(layout))
+
+
+def test_the_path_of_a_temporary_file_is_a_reading() -> None:
+    """Its name is another one in each process; what the program itself names there is none."""
+    with tempfile.TemporaryDirectory() as made, tempfile.NamedTemporaryFile(prefix="run-", suffix=".npz") as file:
+        for path in (made, os.path.join(made, "weights", "a.npz"), file.name):
+            assert Readings().has(str, path)
+    top = tempfile.gettempdir()
+    assert not any(Readings().has(str, path) for path in (top, os.path.join(top, "run"), f"x{made}", f"{top}-{made}"))
 
 
 @pytest.mark.parametrize("text", OTHERS)

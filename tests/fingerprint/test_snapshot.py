@@ -10,7 +10,10 @@ from tests.helpers.fingerprints import imported
 
 HEAD = """
 from collections import Counter, OrderedDict, defaultdict, deque
+from string import Formatter
 from types import SimpleNamespace
+library = Formatter()
+library._unset, library._set, library.public = None, 'a', None
 n, log, seen, by, first, many, space = 0, [], set(), {'f': 0}, [0], Counter(), SimpleNamespace(n=0)
 text, rate, queue, groups, order, last = '', 1.0, deque(), defaultdict(list), OrderedDict(), deque([0], maxlen=1)
 class Runs:
@@ -51,6 +54,8 @@ TOLERATED = {
     "an attribute of a namespace": "space.n += 1",
     "an attribute of a function": "decorated.n += 1",
     "variables of a function around it": "counted()",
+    "a private attribute of a library's object": "library._memo = (x, 'a')\n    return library._memo",
+    "one that was None": "library._unset = (x, 'a')",
 }
 CHANGES = {
     "a text": "global text\n    text += 'f'",
@@ -64,6 +69,10 @@ CHANGES = {
     "a new attribute of an object": "run.more = 'b'\n    return run.more",
     "an attribute that no code reads": "run.shape = (x,)",
     "a variable of a function around it": "said()",
+    "a private attribute of a library's object that was set": "library._set = library._set + 'b'",
+    "one that is gone": "del library._set",
+    "a public attribute of a library's object": "library.public = 'b'",
+    "a private attribute of the user's object": "run._memo = 'b'\n    return run._memo",
 }
 
 

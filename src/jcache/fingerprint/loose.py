@@ -90,6 +90,7 @@ class _LooseEncoder(Encoder):
 
     def __init__(self, limit: int) -> None:
         super().__init__()
+        self.may_grow = False  # no call grows what is encoded once
         self._left = limit
         self.beside_it: list[bytes] = []
         self.scalars: list[bytes] = []

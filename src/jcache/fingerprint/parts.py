@@ -128,7 +128,8 @@ class Parts(Encoder):
         return label
 
     def set_aside(self, what: str, value: Any) -> None:
-        self.loose.append((self._label(f"loose {what or self._at}").partition(" ")[2], value))
+        what = what or (f"{self._at}: {self.place}" if self.place else self._at)
+        self.loose.append((self._label(f"loose {what}").partition(" ")[2], value))
 
     def note_order_of(self, label: str, names: Iterable[str]) -> None:
         """Record the order of the members of a class, module or function under a label."""
@@ -145,6 +146,7 @@ class Parts(Encoder):
         self._starts.append((len(self._seen), label))
         self.is_given = label.startswith(_ARGUMENT) and label != _RECEIVER
         self.may_grow = id(value) not in self.given
+        self.place = ""
         try:
             encoding = self.encode(value)
         except RecursionError:

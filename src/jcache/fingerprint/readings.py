@@ -1,9 +1,14 @@
-"""Recognition of clock readings since this process began, among numbers and in texts such as names of runs."""
+"""Recognition of clock readings since this process began, among numbers and in texts such as names of runs.
+
+The path of a temporary file, which has a random name, is recognised as well.
+"""
 
 # ruff: noqa: ANN401 - programs hold anything
 
 import functools
+import os
 import re
+import sys
 import time
 from typing import Any, Final
 
@@ -23,6 +28,7 @@ _NAMES: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
 _MONTHS: Final = {name: f"{at:02}" for at, name in enumerate(_NAMES.split(), 1)}
 _MONTH: Final = re.compile("|".join(_MONTHS))
 _DIGIT: Final = re.compile(r"\d")
+_RANDOM: Final = re.compile(r".*[a-z0-9_]{8}(\.\w+)?")
 _FORMATS: Final = ("%m%d%H%M", "%d%m%H%M", "%d%m%Y%H%M", "%d%m%y%H%M")  # a year before the month counts as well
 
 
@@ -41,7 +47,7 @@ class Readings:
         Args:
             kind: the exact type of the value.
             value: a number, in seconds or as an integer in a smaller unit; a text that names a time to the minute, or
-                the seconds since 1970; anything else is no reading.
+                the seconds since 1970, or is the path of a temporary file; anything else is no reading.
         """
         if kind is str:
             return self._is_in(value)
@@ -57,7 +63,11 @@ class Readings:
 
     def _is_in(self, text: str) -> bool:
         """Return whether a text contains a time since this process began, in any usual format."""
-        if not _FEWEST <= len(text) <= _LONGEST or not _DIGIT.search(text):
+        if not _FEWEST <= len(text) <= _LONGEST:
+            return False
+        if _is_temporary(text):
+            return True
+        if not _DIGIT.search(text):
             return False
         low, high = self._time
         if any(low - 1 <= int(each) <= high for each in _SECONDS.findall(text)):
@@ -65,6 +75,14 @@ class Readings:
         named = _MONTH.sub(lambda found: _MONTHS[found[0]], text)
         digits = "".join(filter(str.isdecimal, named))
         return len(digits) >= _FEWEST and any(each in digits for each in _minutes(int(low // 60), int(high // 60)))
+
+
+def _is_temporary(text: str) -> bool:
+    """Return whether a text is a path in the temporary directory whose first part ends as `tempfile` makes names."""
+    directory = getattr(sys.modules.get("tempfile"), "tempdir", None)  # where something has asked for it
+    if type(directory) is not str or not text.startswith(os.path.join(directory, "")):
+        return False
+    return _RANDOM.fullmatch(text[len(directory) :].lstrip(os.sep).partition(os.sep)[0]) is not None
 
 
 @functools.lru_cache(1)

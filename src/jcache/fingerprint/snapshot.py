@@ -1,8 +1,9 @@
 """Snapshot of the mutable values that a walk saw, so that a later walk can tell growth from other changes.
 
 A function that is traced or built may fill a memo, append to a log or count its calls. Its result may be stored all the
-same. So the later walk sees the earlier state of a container that only grew, and of an integer that was replaced by
-another one. A container that the caller passed is an exception: the caller may look for what was added.
+same. So the later walk sees the earlier state of a container that only grew, of an integer that was replaced by another
+one, and of a private attribute that an object of a library has set for the first time. A container that the caller
+passed is an exception: the caller may look for what was added.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -27,6 +28,7 @@ class ValueSnapshot:
         self._values: dict[Place, Any] = {}
         self._alive: list[object] = []
         self._unread: dict[str, Any] = {}
+        self._private: dict[int, dict[str, bool]] = {}  # by object, whether each private attribute is None
 
     def hold(self, alive: list[object], unread: dict[str, Any]) -> None:
         """Keep objects alive, so that no address is used twice, and keep the attributes that no code reads."""
@@ -40,7 +42,7 @@ class ValueSnapshot:
         return [each for each in labels if not _is_same(before.get(each, missing), after.get(each, missing))]
 
     def clear(self) -> None:
-        self._copies, self._values, self._alive, self._unread = {}, {}, [], {}
+        self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
 
     def add(self, container: Any) -> None:
         """Copy a container of a type in `GROWING`, with the attributes that it may have been given."""
@@ -50,6 +52,15 @@ class ValueSnapshot:
 
     def add_value(self, place: Place, value: Any) -> None:
         self._values[place] = value
+
+    def without_memos(self, value: Any, held: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Return the attributes of an object of a library, private ones as None or absent if they were so at first."""
+        known = self._private.get(id(value))
+        if known is None:
+            self._private[id(value)] = {name: each is None for name, each in held if name.startswith("_")}
+            return held
+        kept = [(name, each) for name, each in held if name in known or not name.startswith("_")]
+        return [(name, None if known.get(name) else each) for name, each in kept]
 
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""

@@ -12,8 +12,9 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import InvalidValue
-from jcache.fingerprint.encoding import SCALARS
+from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.handlers import HANDLERS
+from jcache.fingerprint.refusals import Refused
 
 _BUILT_IN: Final = frozenset({*HANDLERS, *SCALARS, object, type, ModuleType})
 
@@ -192,3 +193,23 @@ _READY: Final = {
     )
     for name in names.split()
 }  # fmt: skip
+
+
+def keyed(encoder: Any, value: Any) -> bytes:
+    """Encode a value by what its key function returns, for `jcache.fingerprint.values`."""
+    kind = type(value)
+    key = type_key(kind)
+    items = [encoder.class_(kind)]
+    if key is not None and key.function is not None:
+        content = key.function(value)
+        if content is value:
+            raise Refused(value, "its key is the object itself", "return from its key what it is made of")
+        encode = encoder.made if kind.__module__.startswith("pandas") else encoder.encode
+        items += [encode(content), *([encoder.encode(key.function)] if key.is_registered else [])]
+        items += [] if key.covers is None else [encoder.state(value, key.covers)]
+    return several(b"keyed", items)
+
+
+def keyed_once(encoder: Any, value: Any) -> bytes:
+    """Encode a value that never changes, so that one instance is as good as an equal one."""
+    return keyed(encoder, value)

@@ -21,7 +21,7 @@ from jcache.fingerprint.handlers import HANDLERS
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused, check, is_beside
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
-from jcache.fingerprint.type_keys import type_key
+from jcache.fingerprint.type_keys import keyed, keyed_once, type_key
 from jcache.fingerprint.value_types import MEMBERS, PLAIN, UNCHANGING, Handler, member
 
 CACHED: Final = "cached property"
@@ -44,6 +44,7 @@ class Encoder:
         self.aside: set[str] = set()  # names of attributes that were left out
         self.is_given = False  # whether the caller passed the value: then all its attributes count
         self._readings = Readings()
+        self.place = ""  # the name or key under which the latest value was found
         self._wholly: dict[type, bool] = {}
         self._linen_ids: dict[object, int] = {}  # a stable number for each `_id` of a flax module
         self._seen: dict[int, int] = {}
@@ -159,6 +160,7 @@ class Encoder:
         """Encode named values, whose order does not count."""
         encodings: list[bytes] = []
         for name, value in sorted(values, key=lambda each: each[0]):
+            self.place = name
             try:
                 encodings.append(text(name) + self.encode(value))
             except Refused as refused:
@@ -166,17 +168,18 @@ class Encoder:
         return several(b"attributes", encodings)
 
     def mapping(self, tag: bytes, values: Iterable[tuple[Any, Any]]) -> bytes:
-        keyed = [
+        items = [
             (self.encode(key), key, value)
             for key, value in values
             if not (type(key) is str and key == "__builtins__" and _is_of_python(value))  # `exec` adds it
         ]
         if not self.for_trace:
-            given = [each[0] for each in keyed]
-            keyed.sort(key=lambda each: each[0])
-            self.traits += [repr(given)] if given != [each[0] for each in keyed] else []
+            given = [each[0] for each in items]
+            items.sort(key=lambda each: each[0])
+            self.traits += [repr(given)] if given != [each[0] for each in items] else []
         encodings: list[bytes] = []
-        for encoded, key, value in keyed:
+        for encoded, key, value in items:
+            self.place = key if type(key) is str else ""
             try:
                 encodings.append(encoded + self.encode(value))
             except Refused as refused:
@@ -198,7 +201,10 @@ class Encoder:
         kind = type(value)
         wholly = self._is_whole(kind)
         found = []
-        for name, each in attributes.held(value):
+        held = list(attributes.held(value))
+        if self.may_grow and self.is_library(kind):
+            held = (self._before or self.snapshot).without_memos(value, held)
+        for name, each in held:
             if name in beside:
                 continue
             if name == "_id" and attributes.is_of_linen(kind):
@@ -233,7 +239,7 @@ def _handler(value: Any, kind: type) -> Handler:
     """Return the handler of a value whose exact type is in no table."""
     key = type_key(kind)
     if key is not None:
-        return _of_fixed if key.is_fixed else _by_key
+        return keyed_once if key.is_fixed else keyed
     if issubclass(kind, type):
         return _class
     if issubclass(kind, types.ModuleType):
@@ -254,25 +260,6 @@ def _class(encoder: Encoder, value: Any) -> bytes:
 
 def _module(encoder: Encoder, value: Any) -> bytes:
     return encoder.module(value)
-
-
-def _by_key(encoder: Encoder, value: Any) -> bytes:
-    """Encode a value by what its key function returns."""
-    kind = type(value)
-    key = type_key(kind)
-    items = [encoder.class_(kind)]
-    if key is not None and key.function is not None:
-        content = key.function(value)
-        if content is value:
-            raise Refused(value, "its key is the object itself", "return from its key what it is made of")
-        encode = encoder.made if kind.__module__.startswith("pandas") else encoder.encode
-        items += [encode(content), *([encoder.encode(key.function)] if key.is_registered else [])]
-        items += [] if key.covers is None else [encoder.state(value, key.covers)]
-    return several(b"keyed", items)
-
-
-def _of_fixed(encoder: Encoder, value: Any) -> bytes:
-    return _by_key(encoder, value)
 
 
 def _generic(encoder: Encoder, value: Any) -> bytes:
@@ -297,4 +284,4 @@ def _generic(encoder: Encoder, value: Any) -> bytes:
     return several(b"instance", [encoder.class_(kind), encoder.state(value)])
 
 
-_STABLE: Final = frozenset({_class, _module, member, _of_fixed, *arrays.STABLE})
+_STABLE: Final = frozenset({_class, _module, member, keyed_once, *arrays.STABLE})

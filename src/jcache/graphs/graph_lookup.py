@@ -86,7 +86,7 @@ class GraphLookup:
                 self.set_aside(call, opened, root)
                 reasons.append(f"it was damaged: {opened.evidence.rstrip('.')}")
             elif opened is not None and not world.may_serve(opened.header):
-                reasons.append(world.judged.new or "it was not compared in this world")
+                reasons.append(world.judged.reason_now())
             elif opened is not None:
                 if world.is_uncompared(opened.header):
                     self._told.warn(

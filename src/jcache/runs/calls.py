@@ -8,7 +8,7 @@ HIT: Final = "hit"
 STORED: Final = "stored"
 NOT_STORED: Final = "not_stored"
 BYPASSED: Final = "bypassed"
-
+COMPARING: Final = "one of the starts that compare"  # the reason why what is stored is made again
 
 _OUTCOMES: Final = frozenset({HIT, STORED, NOT_STORED, BYPASSED})
 _MAX_ROWS: Final = 1000

@@ -56,7 +56,8 @@ def test_a_new_world_says_what_is_new(known: Comparisons) -> None:
     assert judged(known, arguments="1").new == "arguments changed"
     found = judged_in(known, {"arguments": "1", "distribution numpy": "1.1 bb", "source b.py": "1", "source a.py": "2"})
     assert found.new == "a.py changed, b.py is new, numpy 1.0 → 1.1 and 1 more"
-    assert "made again and compared" in found.reason()
+    assert "made again and compared" in found.reason() and found.reason_now() == found.new
+    assert Judgement().reason_now() == "it was not compared in this world"
 
 
 def test_two_worlds_may_have_two_entries(known: Comparisons) -> None:
@@ -117,6 +118,7 @@ def test_a_result_by_chance_is_compared_at_two_more_starts(known: Comparisons) -
         known.add(KEY, HEADER, world(), left)
         found = judged(known)
         assert not found.may_serve and found.is_exact and f"{left} more starts" in found.reason()
+        assert found.reason_now() == "one of the starts that compare"
         assert found.left_after(by_chance=True, same=True) == left - 1
     known.add(KEY, HEADER, world(), 0)
     assert judged(known).may_serve

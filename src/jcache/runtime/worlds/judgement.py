@@ -10,11 +10,13 @@ from typing import Final, NamedTuple
 
 from jcache.fingerprint.chance import STATE_OF
 from jcache.formats.envelope import EnvelopeHeader
+from jcache.runs.calls import COMPARING
 from jcache.runtime.worlds.comparisons import Compared, Comparisons
 from jcache.runtime.worlds.world import LOOSE, World
 from jcache.store.lineage import version_of
 
 _ONE_IN: Final = 50
+_NOT_COMPARED: Final = "it was not compared in this world"
 _PROVISIONAL: Final = 2  # starts that compare a result which may be by chance
 _chance: Final = random.Random()  # noqa: S311  of our own: the program's is as the program left it
 _LEARNT_AFTER: Final = {"arguments": 3, "directory": 3, "environment": 3, "resolution": 3, "loose": 1}
@@ -62,7 +64,11 @@ class Judgement(NamedTuple):
             return f"{self.new}: it is made again and compared at the next start"
         if self.compared is not None and self.compared.left:
             return f"it may be another in each process: {self.compared.left} more starts compare it"
-        return "it was not compared in this world: it is made again and compared at the next start"
+        return f"{_NOT_COMPARED}: it is made again and compared at the next start"
+
+    def reason_now(self) -> str:
+        """Return why the entry is made again and compared by this start."""
+        return self.new or (COMPARING if self.compared is not None else _NOT_COMPARED)
 
     def left_after(self, *, by_chance: bool, same: bool) -> int:
         """Return how many starts have still to compare after this one.
