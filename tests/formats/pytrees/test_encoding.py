@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import ChainMap, defaultdict
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from tests.formats.pytrees.test_pytrees import again, stored
 REFUSED = {
     "object": (object(), "it is of type object, which no codec knows: return arrays and plain values"),
     "function": ([{"f": len}], r"`\[0\]\['f'\]` is of type builtin_function_or_method"),
-    "defaultdict": ({"a": defaultdict(list)}, "collections:defaultdict, which no codec knows"),
-    "Counter": (Counter("ab"), "collections:Counter"),
+    "defaultdict": ({"a": defaultdict(lambda: 1)}, "collections:defaultdict, which has a default factory that is none"),
+    "ChainMap": (ChainMap(), "collections:ChainMap, which no codec knows"),
     "objects": (np.array([1, "a"], dtype=object), "holds Python objects: convert it"),
     "objects in fields": (np.zeros(2, np.dtype([("a", "O")])), "holds Python objects"),
     "long double": (np.zeros(2, np.longdouble), "which is not the same on every machine"),

@@ -1,10 +1,11 @@
-"""Values of other packages, stored as plain ones: sparse matrices, search trees, networks, tables.
+"""Values of other packages, stored as plain ones: sparse matrices, search trees, networks, tables, dates.
 
 In a tree such a value is ``{"$registered": ["jcache:MODULE:CLASS", node]}``. A version of jcache that does not know one
 of these names takes it for a class that the program has not registered, and has the graph built.
 
 A value is known by its class, so that nothing is imported to find out. Before it is stored it is made again from what
-is stored, and both are taken apart: where that differs in a bit, the value is refused.
+is stored, and both are taken apart: where that differs in a bit, the value is refused. Those of the standard library
+need no such check.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +27,11 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "pandas": ("tables",),
     "networkx": ("networks",),
     "jax": ("jax_arrays",),
-}
+    **dict.fromkeys(
+        ("array", "builtins", "collections", "datetime", "decimal", "fractions", "pathlib", "re", "types", "uuid",
+         "zoneinfo"), ("standard_values",)
+    ),
+}  # fmt: skip
 
 
 class ClassAdapter(NamedTuple):
@@ -35,11 +41,13 @@ class ClassAdapter(NamedTuple):
         to_plain: returns what a value consists of, as a value that can be stored; raises `Unsupported`.
         from_plain: makes a value of a class again; raises `Unresolved`.
         is_same: returns whether two values that consist of the same are the same in all else.
+        is_exact: whether each value that `to_plain` takes comes back the same, so that none needs a check.
     """
 
     to_plain: Callable[[Any], object]
     from_plain: Callable[[Any, Any], Any]
     is_same: Callable[[Any, Any], bool] = lambda _one, _other: True
+    is_exact: bool = False
 
 
 def plain_of(value: object) -> tuple[str, object] | None:
@@ -54,7 +62,7 @@ def plain_of(value: object) -> tuple[str, object] | None:
     name, adapter = found
     try:
         state = adapter.to_plain(value)
-        if not _checking.now and not _comes_back(value, state, adapter):
+        if not (adapter.is_exact or _checking.now) and not _comes_back(value, state, adapter):
             raise Unsupported("would come back changed", CODEC_ADVICE)
     except Unsupported as error:
         raise Unsupported(str(error), error.advice or CODEC_ADVICE) from error
@@ -90,6 +98,7 @@ def _find(cls: type) -> tuple[str, ClassAdapter] | None:
     return None
 
 
+@lru_cache(64)
 def _adapters_of(package: str) -> Mapping[str, ClassAdapter]:
     found: dict[str, ClassAdapter] = {}
     for module in _MODULES.get(package, ()):
