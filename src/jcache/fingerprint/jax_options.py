@@ -4,9 +4,10 @@ import functools
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from jcache.fingerprint.encoding import sha256, text
+from jcache.jax_internals.registry import mesh_in_effect
 
 _OPTIONS: Final[Mapping[str, str]] = {
     "jax_enable_x64": "False",
@@ -28,7 +29,6 @@ _OPTIONS: Final[Mapping[str, str]] = {
 """The options, with their defaults. The environment sets them until JAX is imported."""
 _TRUTHS: Final = {"1": "True", "0": "False"}
 _NO_MESH: Final = "none"
-_MESHES: Final = ("get_concrete_mesh", "get_abstract_mesh")
 _USUAL: Final = (*_OPTIONS.values(), _NO_MESH)
 _VARIABLES: Final = frozenset(option.upper().encode() for option in _OPTIONS)
 _LABELS: Final = (*(f"environment {option}" for option in _OPTIONS), "environment mesh in effect")
@@ -38,7 +38,10 @@ def values() -> tuple[str, ...]:
     """Return the values of the options in this thread, or those that JAX will import with, and the mesh in effect."""
     config = getattr(sys.modules.get("jax"), "config", None)
     if config is not None:
-        return (*[str(getattr(config, option, usual)) for option, usual in _OPTIONS.items()], _mesh())
+        return (
+            *[str(getattr(config, option, usual)) for option, usual in _OPTIONS.items()],
+            mesh_in_effect() or _NO_MESH,
+        )
     known = vars(os.environ).get("_data") if os.name == "posix" and type(os.environ) is os._Environ else None
     if known is not None and known.keys().isdisjoint(_VARIABLES):  # `io` need not record this read
         return _USUAL
@@ -54,17 +57,3 @@ def digests(taken: tuple[str, ...]) -> dict[str, tuple[bytes, str]]:
 def _set(option: str, usual: str) -> str:
     value = os.environ.get(option.upper(), usual)
     return _TRUTHS.get(value, value) if usual in _TRUTHS.values() else value
-
-
-def _mesh() -> str:
-    """Return what tells the mesh in effect from others, also one of the deprecated `with mesh:`."""
-    module: Any = sys.modules.get("jax._src.mesh")
-    within = getattr(getattr(module, "thread_resources", None), "env", None)
-    meshes = [getattr(within, "physical_mesh", None), *(getattr(module, name, lambda: None)() for name in _MESHES)]
-    told = [f"{mesh} {_devices(mesh)}" for mesh in meshes if not getattr(mesh, "empty", True)]
-    return "; ".join(told) or _NO_MESH
-
-
-def _devices(mesh: Any) -> list[int]:  # noqa: ANN401  a type of JAX
-    devices = getattr(mesh, "devices", None) if type(mesh).__name__ == "Mesh" else None
-    return [] if devices is None else [each.id for each in devices.flat]

@@ -1,4 +1,4 @@
-"""JAX's registry of pytree classes, and whether JAX is tracing.
+"""JAX's registry of pytree classes, whether JAX is tracing, and the mesh in effect.
 
 It imports nothing, so that `jcache.fingerprint`, which is in a lower tier, may use it.
 """
@@ -21,3 +21,17 @@ def is_tracing() -> bool:
     """Return whether JAX is tracing or transforming in this thread."""
     is_clean = getattr(sys.modules.get("jax._src.core"), "trace_state_clean", None)
     return is_clean is not None and not is_clean()
+
+
+def mesh_in_effect() -> str:
+    """Return what tells this thread's mesh from others, also one of the deprecated ``with mesh:``; empty for none."""
+    module: Any = sys.modules.get("jax._src.mesh")
+    within = getattr(getattr(module, "thread_resources", None), "env", None)
+    current = [getattr(module, f"get_{kind}_mesh", lambda: None)() for kind in ("concrete", "abstract")]
+    meshes = [getattr(within, "physical_mesh", None), *current]
+    return "; ".join(f"{mesh} {_devices(mesh)}" for mesh in meshes if not getattr(mesh, "empty", True))
+
+
+def _devices(mesh: Any) -> list[int]:  # noqa: ANN401  a type of JAX
+    devices = getattr(mesh, "devices", None) if type(mesh).__name__ == "Mesh" else None
+    return [] if devices is None else [each.id for each in devices.flat]
