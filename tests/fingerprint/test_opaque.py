@@ -4,9 +4,11 @@ import concurrent.futures
 import functools
 import logging
 import mmap
+import queue
 import tempfile
 import threading
 import xml.etree.ElementTree
+import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -106,3 +108,41 @@ def test_a_file_within_a_file_counts_by_its_content() -> None:
         for file, text in zip(files, (b"1", b"1", b"2"), strict=True):
             file.write(text)
         assert of(files[0]).key == of(files[1]).key != of(files[2]).key
+
+
+def half_read() -> "queue.SimpleQueue[int]":
+    made: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in range(30):
+        made.put(number)
+    made.get()
+    return made
+
+
+def half_built() -> xml.etree.ElementTree.TreeBuilder:
+    made = xml.etree.ElementTree.TreeBuilder()
+    made.start("a", {})
+    return made
+
+
+@pytest.mark.parametrize("make", [half_read, half_built])
+def test_a_list_of_c_may_have_empty_places(make: Callable[[], Any]) -> None:
+    """To iterate over such a list would end the process."""
+    made = make()
+    before = of(made)
+    if isinstance(made, queue.SimpleQueue):
+        made.get()
+    else:
+        made.start("b", {})
+    assert of(made).key == before.key and of(made).loose != before.loose
+
+
+def decompressed(content: bytes) -> object:
+    made = zlib.decompressobj()
+    made.decompress(zlib.compress(b"a") + content)
+    return made
+
+
+def test_fields_of_c_that_no_copy_shows_are_told_beside_the_key() -> None:
+    """Such as what a decompressor has not used."""
+    one, same, other = of(decompressed(b"1")), of(decompressed(b"1")), of(decompressed(b"2"))
+    assert one.loose == same.loose != other.loose

@@ -29,6 +29,8 @@ _CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque, coll
 _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
 _READ_BY: Final = {"_exception": "result"}
 _CACHES: Final = (type, types.ModuleType, functools._lru_cache_wrapper)
+_FILLED_BY_C: Final = frozenset({list, tuple})
+_DEPTH: Final = 3  # levels of lists within each other
 _MOST_BYTES: Final = 1 << 20
 _HEAP_TYPE: Final = 1 << 9
 
@@ -69,7 +71,7 @@ def _held(value: Any) -> Iterator[tuple[str, Any]]:
     yield from value.__dict__.items() if isinstance(value, _thread._local) else held(value)
     home = type(value).__module__
     if home == "_queue":
-        yield from (("items", each) for each in gc.get_referents(value) if type(each) is list)
+        yield from (("items", each) for each in _referents(value) if type(each) is list)
     elif home == "_asyncio" and hasattr(value, "_result"):
         yield from (("_result", value._result), ("_exception", value._exception))
 
@@ -126,7 +128,23 @@ def _inner(value: Any) -> Any:
             return view[:_MOST_BYTES].tobytes()
     if "sqlite3" in homes:  # cursors and statements, which come and go
         return None
-    return [each for each in gc.get_referents(value) if not isinstance(each, _CACHES)]
+    members = [(name, attribute_of(value, name)) for name in _members(type(value))]
+    return [members, *(each for each in _referents(value) if not isinstance(each, _CACHES))]
+
+
+def _members(cls: type) -> Iterator[str]:
+    """Yield the names of the fields that types of C show, which are read without running code."""
+    for base in cls.__mro__:
+        yield from (name for name, each in vars(base).items() if type(each) is types.MemberDescriptorType)
+
+
+def _referents(value: Any, depth: int = _DEPTH) -> list[Any]:
+    """Return what a value of C refers to; lists and tuples as copies, since C may leave places in its own ones empty.
+
+    To iterate over such a list, such as the stack of an `xml.etree.ElementTree.TreeBuilder`, ends the process.
+    """
+    found = gc.get_referents(value)
+    return [_referents(each, depth - 1) if depth and type(each) in _FILLED_BY_C else each for each in found]
 
 
 def functions_in(encoder: Encoder, value: Any) -> list[bytes]:

@@ -56,7 +56,6 @@ class Parts(Encoder):
         self._values: deque[tuple[str, Any]] = deque()
         self._starts: list[tuple[int, str]] = []
         self.loose: list[tuple[str, Any]] = []
-        self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
 
     def run(self) -> None:
         """Visit nodes and encode values until none is left.

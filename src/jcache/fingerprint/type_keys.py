@@ -187,6 +187,7 @@ _READY: Final = {
         ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # it holds an address
         ("scipy.sparse", "sparray spmatrix", _covering(_of_sparse, "_dict _has_sorted_indices _has_canonical_format")),
         ("sqlite3", "Row", TypeKey(lambda row: (row.keys(), tuple(row)), is_fixed=True)),
+        ("weakref", "finalize", TypeKey(lambda finalizer: (finalizer.peek(), finalizer.atexit))),
         ("weakref", "WeakKeyDictionary WeakValueDictionary", _covering(
             dict, "data _dirty_len _iterating _pending_removals _remove")),
         ("zoneinfo", "ZoneInfo", _FIXED),

@@ -40,8 +40,6 @@ MEMBERS: Final = (
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
 )
-
-
 Handler = Callable[[Any, Any], bytes]
 
 
@@ -113,6 +111,11 @@ def _parts(tag: bytes, *names: str) -> Handler:
         return several(tag, [encoder.encode(getattr(value, name)) for name in names])
 
     return handler
+
+
+def _property(encoder: Encoder, value: Any) -> bytes:
+    told = encoder.attributes(encoder.told(value, {"__doc__": value.__doc__}))
+    return several(b"property", [*map(encoder.encode, (value.fget, value.fset, value.fdel)), told])
 
 
 def _texts(tag: bytes, make: Callable[[Any], Any]) -> Handler:
@@ -217,9 +220,7 @@ _BASES: Final[Mapping[type, Handler]] = {
     collections.deque: lambda encoder, value: several(
         b"deque", [encoder.encode(value.maxlen), *encoder.items(collections.deque.__iter__(value))]
     ),
-    functools.partial: lambda encoder, value: several(
-        b"partial", map(encoder.encode, (value.func, value.args, value.keywords))
-    ),
+    functools.partial: _parts(b"partial", "func", "args", "keywords"),
     BaseException: _exception,
     datetime.datetime: _datetime,
     datetime.date: _parts(b"date", *_DATE),
@@ -228,14 +229,14 @@ _BASES: Final[Mapping[type, Handler]] = {
     decimal.Decimal: _texts(b"decimal", decimal.Decimal.__str__),
     random.Random: _texts(b"random", lambda value: value.getstate()),
     pathlib.PurePath: _texts(b"path", pathlib.PurePath.__str__),
-    property: _parts(b"property", "fget", "fset", "fdel"),
+    property: _property,
     staticmethod: _parts(b"static", "__func__"),
     classmethod: _parts(b"classmethod", "__func__"),
 }
 _EXACT: Final[Mapping[type, Handler]] = {
     collections.Counter: lambda encoder, value: several(b"counter", [_dict(encoder, value)]),
     uuid.UUID: lambda encoder, value: (
-        encoder.reading(value) if value.version in {1, 4} else several(b"uuid", [encoder.encode(value.int)])
+        encoder.reading(value) if value.version in {1, 4} else encoder.encode((value.int, value.is_safe.name))
     ),
     itertools.count: _texts(b"count", repr),
     range: _parts(b"range", "start", "stop", "step"),
@@ -257,9 +258,7 @@ _EXACT: Final[Mapping[type, Handler]] = {
     types.FunctionType: lambda encoder, value: encoder.function(value),
     types.BuiltinFunctionType: _builtin,
     types.MethodType: _method,
-    types.MethodWrapperType: lambda encoder, value: several(
-        b"wrapper", [encoder.encode(value.__self__), text(value.__name__)]
-    ),
+    types.MethodWrapperType: _parts(b"wrapper", "__self__", "__name__"),
     types.CodeType: lambda _, value: tagged(b"code", signature(value)),
     types.GenericAlias: _alias,
     types.UnionType: lambda encoder, value: several(b"union", encoder.items(value.__args__)),

@@ -10,7 +10,7 @@ import enum
 import io
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from jcache.fingerprint import arrays, attributes, methods, opaque, origins
@@ -42,6 +42,7 @@ class Encoder:
         self.nones: set[str] = set()  # names of attributes that are None
         self.names: set[str] = {attributes.ALL}  # of attributes that count
         self.aside: set[str] = set()  # names of attributes that were left out
+        self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
         self.is_given = False  # whether the caller passed the value: then all its attributes count
         self._readings = Readings()
         self.place = ""  # the name or key under which the latest value was found
@@ -191,10 +192,24 @@ class Encoder:
 
         Args:
             value: the object.
-            own: the names that its type gives it; texts that describe the object never count.
+            own: the names that its type gives it.
         """
-        found = [(name, each) for name, each in vars_of(value).items() if name not in own and name not in _TOLD]
+        held = {name: each for name, each in vars_of(value).items() if name not in own}
+        found = [(name, each) for name, each in held.items() if name not in _TOLD]
+        found += self.told(value, {name: each for name, each in held.items() if name in _TOLD})
         return [self.attributes(found)] if found else []
+
+    def told(self, value: Any, attributes: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Return those of the attributes which describe an object that code names; texts are set aside."""
+        found = []
+        for name, each in attributes.items():
+            if name not in self.names:
+                self.unread.add(name)
+            elif isinstance(each, str):
+                self.set_aside(f"{name} of {type(value).__qualname__}", each)
+            elif each is not None:
+                found.append((name, each))
+        return found
 
     def state(self, value: Any, beside: Collection[str] = ()) -> bytes:
         """Encode the attributes of an object that count, without those named in `beside`."""

@@ -159,10 +159,19 @@ class _Likes:
             if known is aux or (type(known) is type(aux) and _equal(known, aux)):
                 return {"like": where}
         if at is None:
-            shown = name_of(type(aux)).removeprefix("builtins:")
-            raise NotStorable(f"a {shown}, which cannot be written and is in no argument")
+            shown, within = name_of(type(aux)).removeprefix("builtins:"), self._reason_within(aux)
+            raise NotStorable(f"a {shown}, {within or 'which cannot be written and is in no argument'}")
         self._odd.append((aux, at))
         return {"like": at}
+
+    def _reason_within(self, aux: object) -> str | None:
+        """Return what in a dict cannot be written; None for any other object."""
+        for value in aux.values() if type(aux) is dict else ():
+            try:
+                self.written(value)
+            except NotStorable as refused:
+                return f"in which {refused}"
+        return None
 
 
 def is_plain(aux: Any) -> bool:
