@@ -40,7 +40,9 @@ def test_every_tool_and_library_of_the_tests_has_one_version() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param([*words], id=" ".join(words), marks=[pytest.mark.full] if words == ("mypy",) else [])  # 15 s
+        pytest.param(
+            [*words], id=" ".join(words), marks=[pytest.mark.full, pytest.mark.whole] if words == ("mypy",) else []
+        )  # 15 s
         for words in (("ruff", "check"), ("ruff", "format", "--check"), ("mypy",), ("lint-imports",))
     ],
 )

@@ -187,6 +187,7 @@ def test_signers_that_cannot_be_required(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.whole
 def test_killed_programs(tmp_path: Path, chance: Random, full: bool) -> None:
     """Whenever a program that writes to a store is killed, all that is in the store and in its root is whole."""
     store, file = (tmp_path / "store").as_uri(), tmp_path / "program.py"

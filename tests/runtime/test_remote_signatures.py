@@ -403,6 +403,7 @@ STEPS: Final = sorted(name for name in vars(Attack) if not name.startswith("_"))
 
 
 @pytest.mark.full
+@pytest.mark.whole
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=6), seed=st.integers(0, 1 << 32))
 def test_an_attacker_without_a_key(

@@ -22,6 +22,7 @@ def said(whose: str, root: Path) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.whole
 def test_all_that_can_be_done_with_jax_jit(tmp_path: Path) -> None:
     """Each case gives the same with either, and again in a second process, which traces what cannot be stored alone."""
     theirs, _ = said("jax", tmp_path)
