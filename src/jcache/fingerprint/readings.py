@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jcache import clock
 
@@ -67,14 +67,15 @@ class Readings:
             return False
         if _is_temporary(text):
             return True
-        if not _DIGIT.search(text):
-            return False
         low, high = self._time
+        minutes = _minutes(int(low // 60), int(high // 60))
+        if not (_DIGIT.search(text) and minutes.hint.search(text)):
+            return False
         if any(low - 1 <= int(each) <= high for each in _SECONDS.findall(text)):
             return True
         named = _MONTH.sub(lambda found: _MONTHS[found[0]], text)
         digits = "".join(filter(str.isdecimal, named))
-        return len(digits) >= _FEWEST and any(each in digits for each in _minutes(int(low // 60), int(high // 60)))
+        return len(digits) >= _FEWEST and any(each in digits for each in minutes.digits)
 
 
 def _is_temporary(text: str) -> bool:
@@ -85,10 +86,19 @@ def _is_temporary(text: str) -> bool:
     return _RANDOM.fullmatch(text[len(directory) :].lstrip(os.sep).partition(os.sep)[0]) is not None
 
 
+class _Minutes(NamedTuple):
+    """How texts name some minutes: a pattern that is in each such text, and the digits of the minutes."""
+
+    hint: re.Pattern[str]
+    digits: frozenset[str]
+
+
 @functools.lru_cache(1)
-def _minutes(first: int, last: int) -> frozenset[str]:
-    """Return the digits of all minutes from the first to the last since 1970, in local time and UTC."""
+def _minutes(first: int, last: int) -> _Minutes:
+    """Return how texts name the minutes from the first to the last since 1970, in local time and UTC."""
     minutes = range(first, last + 1)
     counted = {*minutes[:_MOST], *minutes[-_MOST:]}
     times = [made(60 * each) for each in counted for made in (time.localtime, time.gmtime)]
-    return frozenset(time.strftime(each, at) for at in times for each in _FORMATS)
+    seconds = os.path.commonprefix([f"{60 * (first - 1)}", f"{60 * (last + 2)}"])  # noqa: RUF071  of digits
+    hint = "|".join(sorted({f"{at.tm_hour:02}\\D?{at.tm_min:02}" for at in times} | {seconds}))
+    return _Minutes(re.compile(hint), frozenset(time.strftime(each, at) for at in times for each in _FORMATS))
