@@ -106,8 +106,8 @@ def test_descriptions_tell_what_generated_code_does() -> None:
     assert all(one != other for number, one in enumerate(made) for other in made[:number])
     assert made[0] == described(mesh(default=1))
     assert described(Color) == {
-        "(member 0)": ("RED", "RED", 1, {}), "(member 1)": ("BLUE", "BLUE", 2, {}),
-        "(member 2)": ("CRIMSON", "RED", 1, {}),
+        "(member 0)": ("RED", 0, "RED", 1, {}), "(member 1)": ("BLUE", 1, "BLUE", 2, {}),
+        "(member 2)": ("CRIMSON", None, "RED", 1, {}),
     }  # fmt: skip
 
 
@@ -165,5 +165,5 @@ def test_a_member_of_an_enum_is_told_with_all_that_it_holds() -> None:
         A = 1
 
     Slotted.A.held = 7  # type: ignore[attr-defined]
-    assert dict(members(Level))["(member 0)"] == ("LOW", "LOW", "low", {}, 2.5)
-    assert dict(members(Slotted))["(member 0)"] == ("A", "A", 1, {"held": 7})
+    assert dict(members(Level))["(member 0)"] == ("LOW", 0, "LOW", "low", {}, 2.5)
+    assert dict(members(Slotted))["(member 0)"] == ("A", 0, "A", 1, {"held": 7})

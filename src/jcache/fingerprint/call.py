@@ -12,6 +12,7 @@ from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
+from jcache.fingerprint.loose import LooseDigests
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.walk import Walk
@@ -78,7 +79,8 @@ def fingerprint(
         walk.snapshot.hold(walk.alive, unread)
         labels = sorted(walk.parts)
         parts = Frozen((label, walk.parts[label].words) for label in labels)
-        loose = {} if before else {label: walk.loose_digests.of(value) for label, value in walk.loose}
+        digests = LooseDigests()
+        loose = {} if before else {label: digests.of(value) for label, value in walk.loose}
         return Fingerprint(
             name, total(walk.parts).hex(), parts, for_trace, tuple(sorted(walk.chance)), Frozen(sorted(loose.items())),
             walk.snapshot, depends_on,

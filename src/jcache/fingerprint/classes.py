@@ -74,10 +74,11 @@ def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         for number, each in enumerate(own["__attrs_attrs__"]):
             yield f"(attribute {number})", tuple(getattr(each, name, None) for name in _ATTRIBUTE)
     if issubclass(cls, enum.Enum):
+        places = {name: place for place, name in enumerate(cls._member_names_)}  # aliases have none
         for number, (name, member) in enumerate(cls.__members__.items()):
             state = {key: value for key, value in held(member) if key not in OF_MEMBERS}
             mixed = [make(member) for kind, make in _MIXED.items() if isinstance(member, kind)]
-            yield f"(member {number})", (name, member._name_, member._value_, state, *mixed)
+            yield f"(member {number})", (name, places.get(name), member._name_, member._value_, state, *mixed)
 
 
 _OF_ENUMS: Final = frozenset(

@@ -28,6 +28,12 @@ _MAX_ARRAY_BYTES: Final = 64 << 20  # of a larger array samples count
 _SAMPLES, _SAMPLE_BYTES = 1024, 1024
 
 
+class ModuleGlobals(NamedTuple):
+    """The globals of a module of which all are left out."""
+
+    items: Mapping[str, Any]
+
+
 class LooseDigests:
     """The digests of values that one walk leaves out, each with the functions to which the value leads."""
 
@@ -36,13 +42,14 @@ class LooseDigests:
 
     def of(self, value: Any) -> str:
         """Return a short digest of a value; of its type alone if the value cannot be encoded."""
+        value = self._of_items(value) if type(value) is ModuleGlobals else value
         digest, reached = _encoded(value, _LooseEncoder.encode, _MAX_VALUES)
         return shortened(sha256(b"".join([digest, *self._following(reached, _MAX_VALUES)])))
 
-    def of_items(self, items: Mapping[str, Any]) -> dict[str, str]:
+    def _of_items(self, module: "ModuleGlobals") -> dict[str, str]:
         """Return the digests of a module's globals by name, and one of all functions to which they lead."""
         found, reached = {}, list[FunctionType]()
-        for name, value in items.items():
+        for name, value in module.items.items():
             digest, functions = _encoded(value, _LooseEncoder.encode, _MAX_IN_GLOBAL)
             found[name] = shortened(digest)
             reached += functions

@@ -24,7 +24,7 @@ from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.handlers import HANDLERS
-from jcache.fingerprint.loose import LooseDigests
+from jcache.fingerprint.loose import ModuleGlobals
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
@@ -65,7 +65,6 @@ class Walk(References):
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self.names = set(names)
         self._seeds: set[str] = set()
-        self.loose_digests = LooseDigests()
         self._modules: set[str] = set()  # whose globals are set aside
         self._has_all_modules = False
 
@@ -214,7 +213,7 @@ class Walk(References):
             return
         self._modules.add(name)
         kept = {key: each for key, each in vars_of(module).items() if key not in _SKIPPED}
-        self.set_aside(f"globals of {name}", self.loose_digests.of_items(kept))
+        self.set_aside(f"globals of {name}", ModuleGlobals(kept))
 
     def _is_users(self, module: Any) -> bool:
         """Return whether one of `sys.modules` is the user's; a library's class of modules may load them lazily."""
