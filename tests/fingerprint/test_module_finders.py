@@ -1,5 +1,6 @@
 """Functions that find modules by texts are known, and which modules they may find."""
 
+import functools
 import importlib
 import inspect
 import pickle
@@ -33,7 +34,12 @@ def test_what_may_be_found(finder: object, given: Iterable[object], expected: se
     assert name is not None and found_by(name, given) == expected
 
 
-@pytest.mark.parametrize("value", [importlib.reload, "importlib.import_module", print, type, None, pickle])
+@functools.wraps(importlib.import_module)
+def wrapped(name: str) -> object:
+    return importlib.import_module(f"{name}.more")
+
+
+@pytest.mark.parametrize("value", [wrapped, importlib.reload, "importlib.import_module", print, type, None, pickle])
 def test_other_values_find_no_modules(value: object) -> None:
-    """Among them a text that is the name of such a function."""
+    """Among them a text that is the name of such a function, and a function of the user's that has taken it."""
     assert name_of_finder(value) is None

@@ -5,6 +5,8 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Final
 
 from jcache.fingerprint import chance
+from jcache.fingerprint.name_resolution import of_function
+from jcache.fingerprint.origins import STDLIB
 
 _IMPORTING: Final = frozenset(
     {"builtins.__import__", "importlib.import_module", "_frozen_importlib.__import__", "pkgutil.resolve_name"}
@@ -13,13 +15,14 @@ _READING: Final = frozenset(
     {"builtins.eval", "builtins.exec", "builtins.globals", "pydoc.locate", "_pickle.loads", "_pickle.load",
      "inspect.getmodule", "inspect.get_annotations", "typing.get_type_hints"}
 )  # fmt: skip
-_CALLABLES: Final = frozenset({FunctionType, BuiltinFunctionType})
 
 
 def name_of_finder(value: object) -> str | None:
-    """Return the name of a function that finds modules by texts; None for every other value."""
-    name = chance.name_of(value) if type(value) in _CALLABLES else ""
-    return name if name in _IMPORTING or name in _READING else None
+    """Return the name of a function that finds modules by texts; None for every other value, also one of that name."""
+    if type(value) is BuiltinFunctionType or (type(value) is FunctionType and of_function(value) == STDLIB):
+        name = chance.name_of(value)
+        return name if name in _IMPORTING or name in _READING else None
+    return None
 
 
 def found_by(finder: str, given: Iterable[object]) -> set[str] | None:
