@@ -21,7 +21,9 @@ from jcache.fingerprint.refusals import Refused, type_name
 from jcache.fingerprint.values import CACHED, Encoder
 
 _MAX_VALUES: Final = 10_000  # inside of one value; further ones do not count
-_MAX_IN_GLOBAL: Final = 500  # inside of one global of a module of which all count
+_MAX_IN_GLOBAL: Final = 500  # inside of one global of a module of which all count,
+_MAX_IN_FURTHER: Final = 10  # and inside of one after many
+_MANY_IN_GLOBALS: Final = 20_000
 _MANY: Final = 64  # scalars in one container, which are encoded all at once
 _MARSHAL: Final = 2  # the last version of the format in which equal values have equal bytes
 _MAX_ARRAY_BYTES: Final = 64 << 20  # of a larger array samples count
@@ -29,9 +31,10 @@ _SAMPLES, _SAMPLE_BYTES = 1024, 1024
 
 
 class ModuleGlobals(NamedTuple):
-    """The globals of a module of which all are left out."""
+    """The globals of a module of which all are left out, and whether those of all other modules are, too."""
 
     items: Mapping[str, Any]
+    among_all: bool
 
 
 class LooseDigests:
@@ -39,6 +42,7 @@ class LooseDigests:
 
     def __init__(self) -> None:
         self._functions: dict[int, _Function] = {}
+        self._in_globals = 0
 
     def of(self, value: Any) -> str:
         """Return a short digest of a value; of its type alone if the value cannot be encoded."""
@@ -50,10 +54,22 @@ class LooseDigests:
         """Return the digests of a module's globals by name, and one of all functions to which they lead."""
         found, reached = {}, list[FunctionType]()
         for name, value in module.items.items():
-            digest, functions = _encoded(value, _LooseEncoder.encode, _MAX_IN_GLOBAL)
+            digest, functions = self._in_global(value, _LooseEncoder.encode)
             found[name] = shortened(digest)
             reached += functions
-        return found | {"(functions)": shortened(sha256(b"".join(self._following(reached, _MAX_IN_GLOBAL))))}
+        if module.among_all:  # the globals that the functions name are told by themselves
+            own = {id(each): self._in_global(each, _LooseEncoder.with_held)[0] for each in reached}
+            following = sorted(own.values())
+        else:
+            following = self._following(reached, _MAX_IN_GLOBAL)
+        return found | {"(functions)": shortened(sha256(b"".join(following)))}
+
+    def _in_global(self, value: Any, encode: "_Encode") -> tuple[bytes, list[FunctionType]]:
+        """Return the digest of a value in a module's globals, and the functions to which it leads."""
+        encoder = _LooseEncoder(_MAX_IN_GLOBAL if self._in_globals < _MANY_IN_GLOBALS else _MAX_IN_FURTHER)
+        digest = encoder.digest(value, encode)
+        self._in_globals += encoder.count
+        return digest, encoder.reached
 
     def _following(self, reached: list[FunctionType], limit: int) -> list[bytes]:
         """Return the digests of functions and of those that they lead to, in an order that their content decides."""
@@ -78,15 +94,9 @@ class _Function(NamedTuple):
     reached: list[FunctionType]
 
 
-def _encoded(
-    value: Any, encode: Callable[["_LooseEncoder", Any], bytes], limit: int
-) -> tuple[bytes, list[FunctionType]]:
+def _encoded(value: Any, encode: "_Encode", limit: int) -> tuple[bytes, list[FunctionType]]:
     encoder = _LooseEncoder(limit)
-    try:
-        encoding = encode(encoder, value)
-        return sha256(encoding + several(b"beside", encoder.beside_it)), encoder.reached
-    except Exception:  # noqa: BLE001  the value's own code may raise anything
-        return sha256(several(type_name(type(value)).encode(), sorted(encoder.scalars))), encoder.reached
+    return encoder.digest(value, encode), encoder.reached
 
 
 class _LooseEncoder(Encoder):
@@ -98,18 +108,27 @@ class _LooseEncoder(Encoder):
     def __init__(self, limit: int) -> None:
         super().__init__()
         self.may_grow = False  # no call grows what is encoded once
-        self._left = limit
+        self._limit = limit
+        self.count = 0
         self.beside_it: list[bytes] = []
         self.scalars: list[bytes] = []
         self.reached: list[FunctionType] = []  # functions whose own content is told apart
+
+    def digest(self, value: Any, encode: "_Encode") -> bytes:
+        """Return the digest of a value; of its type and scalars alone if it cannot be encoded."""
+        try:
+            encoding = encode(self, value)
+            return sha256(encoding + several(b"beside", self.beside_it))
+        except Exception:  # noqa: BLE001  the value's own code may raise anything
+            return sha256(several(type_name(type(value)).encode(), sorted(self.scalars)))
 
     def set_aside(self, what: str, value: Any) -> None:
         if not what.startswith(CACHED):
             self.beside_it.append(self.encode(value))
 
     def encode(self, value: Any) -> bytes:
-        self._left -= 1
-        if self._left < 0:
+        self.count += 1
+        if self.count > self._limit:
             raise RecursionError
         kind = type(value)
         scalar = SCALARS.get(kind)
@@ -142,10 +161,13 @@ class _LooseEncoder(Encoder):
             return super().class_(cls)
         return self._once(cls, lambda _, each: self._with_members(each))
 
-    def with_values(self, function: FunctionType) -> bytes:
+    def with_held(self, function: FunctionType) -> bytes:
         cells = [name_resolution.content_of(each) for each in function.__closure__ or ()]
-        held = [function.__defaults__, function.__kwdefaults__, function.__dict__, cells, *self._named(function)]
+        held = [function.__defaults__, function.__kwdefaults__, function.__dict__, cells]
         return several(b"function", [super().function(function), *self.items(held)])
+
+    def with_values(self, function: FunctionType) -> bytes:
+        return several(b"values", [self.with_held(function), *self.items(self._named(function))])
 
     def _named(self, function: FunctionType) -> Iterator[Any]:
         """Yield what the globals are that a function of the user names; what it imports itself is left out."""
@@ -161,6 +183,7 @@ class _LooseEncoder(Encoder):
         return several(b"class", [super().class_(cls), *bases, self.attributes(members(cls))])
 
 
+_Encode = Callable[[_LooseEncoder, Any], bytes]
 _PLAIN: Final = frozenset({list, tuple, dict})
 _SETS: Final = frozenset({set, frozenset})
 

@@ -213,7 +213,7 @@ class Walk(References):
             return
         self._modules.add(name)
         kept = {key: each for key, each in vars_of(module).items() if key not in _SKIPPED}
-        self.set_aside(f"globals of {name}", ModuleGlobals(kept))
+        self.set_aside(f"globals of {name}", ModuleGlobals(kept, among_all=self._has_all_modules))
 
     def _is_users(self, module: Any) -> bool:
         """Return whether one of `sys.modules` is the user's; a library's class of modules may load them lazily."""
