@@ -55,6 +55,7 @@ def code_lines(body: list[ast.stmt]) -> int:
 
 
 @pytest.mark.full
+@pytest.mark.whole
 def test_modules_and_functions_are_short() -> None:
     """A module has at most 300 lines, and the body of a function at most 40 lines of code."""
     for module in SOURCE.rglob("*.py"):

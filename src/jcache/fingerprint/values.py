@@ -172,7 +172,7 @@ class Encoder:
         items = [
             (self.encode(key), key, value)
             for key, value in values
-            if not (type(key) is str and key == "__builtins__" and _is_of_python(value))  # `exec` adds it
+            if not (type(key) is str and key == "__builtins__" and (value is builtins or value is vars(builtins)))
         ]
         if not self.for_trace:
             given = [each[0] for each in items]
@@ -243,11 +243,6 @@ class Encoder:
             if not known:
                 methods.add_names(bases, self.names)
         return known or self.is_given or attributes.ALL in self.names
-
-
-def _is_of_python(value: Any) -> bool:
-    """Return whether a value is Python's builtins, or the namespace of them."""
-    return value is builtins or value is vars(builtins)
 
 
 def _handler(value: Any, kind: type) -> Handler:
