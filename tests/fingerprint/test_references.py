@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jcache.errors import JcacheError
-from jcache.fingerprint import Fingerprint, fingerprint
+from jcache.fingerprint import fingerprint
 from tests.helpers.fingerprints import build, executed, imported, write
 
 
@@ -42,23 +42,6 @@ def test_what_a_library_has_counts_by_its_name(tmp_path: Path, monkeypatch: pyte
             keys.append(fingerprint(model.build).hash)
         del sys.modules["grid"]
     assert keys[0] == keys[1]
-
-
-def test_the_hash_of_a_function_in_a_librarys_closure_is_no_part_of_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is the function's address; another number there counts."""
-    site = tmp_path / "lib" / "python3" / "site-packages"
-    monkeypatch.syspath_prepend(site)
-    wrapped = "def wrap(f, known):\n  def inner(): return known, f()\n  return inner"
-    write(site, {"counting.py": wrapped})
-    source = "import counting\ndef own(): return 1\nKNOWN = {}\nbuild = counting.wrap(own, KNOWN)"
-    found: list[Fingerprint] = []
-    for known in ("hash(own)", "hash(own)", "hash(own) + 1", "hash(own) + 2"):
-        with imported(tmp_path / str(len(found)), source.replace("{}", known)) as model:
-            found.append(fingerprint(model.build))
-    assert found[0].hash == found[1].hash and len({each.hash for each in found}) == 3
-    assert "closure known of wrap.<locals>.inner" in found[0].loose
 
 
 def test_a_function_of_the_user_in_a_library_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

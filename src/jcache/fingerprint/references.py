@@ -206,15 +206,11 @@ class References(Parts, ABC):
     def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
         items = []
         is_library = name_resolution.of_function(function) != origins.USER  # it may cache values in its closure
-        identities = _identities(function) if is_library else frozenset()
         for each, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True), key=lambda it: it[0]):
             try:
                 value = cell.cell_contents
             except ValueError:
                 items.append(_NO_CELL)
-                continue
-            if type(value) is int and value in identities:  # chex counts the traces of a function under its hash
-                self.set_aside(f"closure {each} of {name}", value)
                 continue
             value = self.then(cell, each, value, of_any_type=is_library)
             items.append(self._member(f"closure {each} of {name}", value))
@@ -285,10 +281,3 @@ def named_by(path: str) -> bytes:
 
 def is_extension(module: ModuleType) -> bool:
     return str(getattr(module, "__file__", None) or "").endswith((".so", ".pyd", ".dylib"))
-
-
-def _identities(function: FunctionType) -> frozenset[int]:
-    """Return the hashes of those objects in a function's closure that are hashed by their addresses."""
-    held = [name_resolution.content_of(cell) for cell in function.__closure__ or ()]
-    by_address: Any = object.__hash__
-    return frozenset(hash(each) for each in held if type(each).__hash__ is by_address)
