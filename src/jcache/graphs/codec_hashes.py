@@ -18,14 +18,9 @@ from jcache.fingerprint import fingerprint, jax_options, name_resolution, origin
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.encoding import SCALARS
 
-_LABELS: Final = (
-    "function",
-    "helper ",
-    "global ",
-    "default ",
-    "environment jax_",
-    "environment mesh in",
-)  # parts that are looked at here
+_LABELS: Final = (  # of parts that are looked at here
+    "function", "helper ", "global ", "default ", "environment jax_", "environment mesh in effect",
+)  # fmt: skip
 _OPEN: Final = (globals, eval, exec, vars, os.environ, os.environb, os.getenv, os.getenvb, sys.modules)
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset)
 _MOST: Final = 200  # objects

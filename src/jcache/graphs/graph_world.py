@@ -119,7 +119,7 @@ class GraphWorlds:
         self._by_key: dict[str, GraphWorld] = {}
 
     def of(self, call: KeyedCall) -> GraphWorld:
-        """Return what was compared of a call, in the world as it was at the first such call of this process."""
+        """Return what was compared of a call, in the world as it was when its key first left out the same values."""
         known = self._by_key.get(call.key)
         if known is None or not known.is_of(call):
             known = GraphWorld(call.store.root, call.shared, call.key, call.fingerprint, self._check)
