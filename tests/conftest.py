@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Whatever takes longer than a second, all its cases together, may be marked `full`: then it is in the long tier, too.
     There, a quarter of each test's cases run, and a third of the tests that have one case and are not of the contract:
-    the same in each run, unless all are asked for, a test is named on the command line, or it is marked `whole`. What
+    the same in each run, unless all are asked for, tests are named on the command line, or it is marked `whole`. What
     is marked `wide` is left out.
     """
     for item in items:
@@ -91,7 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.full)
         if smoke and (since := smoke.kwargs.get("since")) and version_of("jax") < numbers_of(since):
             item.add_marker(pytest.mark.skip(reason=f"only from jax {since} on"))
-    if not (config.option.wide or config.option.full or any("::" in each for each in config.args)):
+    is_chosen = config.option.keyword or any("::" in each for each in config.args)
+    if not (config.option.wide or config.option.full or is_chosen):
         left_out = narrowed([item for item in items if item.get_closest_marker("full")])
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]

@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -24,6 +24,10 @@ class TellInChild(Generic[T]):
         """Add an object, which is notified as long as it lives."""
         self._objects.add(one)
 
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over the objects that live now."""
+        return iter(list(self._objects))
+
     def _tell_all(self) -> None:
-        for one in list(self._objects):
+        for one in self:
             self._tell(one)

@@ -142,6 +142,27 @@ show(jax.config.jax_persistent_cache_min_compile_time_secs, jax.config.jax_compi
     clean(tmp_path / "ours")
 
 
+@pytest.mark.jax
+def test_nothing_is_written_after_disable(tmp_path: Path) -> None:
+    """The threads that write to the ledger after a delay write nothing once `disable` has returned."""
+    program = """
+import jax, shutil, time
+from jcache.runs import flush
+from jcache.runtime import write_queue
+flush._FIRST_FLUSH_S, write_queue._FLUSH_INTERVAL_S = 0.5, 0.4
+root = Path(sys.argv[1])
+jcache.enable(root)
+compute(3)
+assert jcache.jit(lambda x: x + 1)(1.0) == 2 and jcache.graph(lambda n: list(range(n)))(3) == [0, 1, 2]
+jcache.disable()
+assert {kind.name for kind in root.iterdir()} >= {"executables", "traces-v1", "graphs-v1"}
+shutil.rmtree(root / ".jcache")
+time.sleep(1.5)
+show((root / ".jcache").exists(), jcache.stats().requests > 0)
+"""
+    assert said(program, tmp_path / "root") == [False, True]
+
+
 def test_enabling_without_arguments_changes_nothing(tmp_path: Path) -> None:
     """`enable` without arguments keeps the settings in effect, and returns the present bound."""
     program = """

@@ -25,6 +25,7 @@ _FIRST_FLUSH_S: Final = 5.0
 _FLUSH_INTERVAL_S: Final = 30.0
 _MAX_FLUSH_SHARE: Final = 0.01  # of a program's time
 _BUSY_TIMEOUT_S: Final = 0.5
+_END_TIMEOUT_S: Final = 5.0
 
 
 class FlushState:
@@ -34,18 +35,28 @@ class FlushState:
         lock: serializes flushes.
         programs: number of the report's programs that the ledger has.
         due: time of the next flush, on the clock `jcache.clock.monotonic`.
+        is_ended: whether `flush` does nothing any more.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.programs = 0
+        self.is_ended = False
         self.due = clock.monotonic() + _FIRST_FLUSH_S
+
+    def end(self) -> None:
+        """Let no flush begin any more, and wait some seconds for one in another thread."""
+        is_held = self.lock.acquire(timeout=_END_TIMEOUT_S)
+        self.is_ended = True
+        if is_held:
+            self.lock.release()
 
 
 def flush(root: Root, monitor: CacheMonitor, *, notices: Sequence[str] = (), wait: float = _BUSY_TIMEOUT_S) -> bool:
     """Write a monitor's report to the ledger of a root; repeated calls count each hit once.
 
-    Nothing is written for a process that compiled nothing, or that `jcache run` records anyway.
+    Nothing is written for a process that compiled nothing, or that `jcache run` records anyway, and nothing after the
+    end of the monitor's session.
 
     Args:
         root: the root.
@@ -63,7 +74,7 @@ def flush(root: Root, monitor: CacheMonitor, *, notices: Sequence[str] = (), wai
     try:
         from jcache.runs.environment import is_recorded_by_run
 
-        if is_recorded_by_run(os.environ):
+        if flush_state.is_ended or is_recorded_by_run(os.environ):
             return False
         with closing(Ledger(root.ledger, busy_timeout=wait)) as ledger:
             is_recorded = _record(ledger, root.directory(Kind.EXECUTABLES), monitor, notices)

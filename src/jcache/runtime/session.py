@@ -22,6 +22,7 @@ from jcache.runtime.overrides import BOUND, DIRECTORY, bound, by_arguments, of_p
 from jcache.runtime.path_keys import try_path_keys
 from jcache.runtime.session_roots import SessionRoots, store_behind
 from jcache.runtime.settings import Enabled, EnableRequest, Write
+from jcache.runtime.write_queue import flush_all
 from jcache.store.locking import mark_bounded, timeout_in
 from jcache.store.remote_entries import RemoteEntries
 from jcache.store.run_records import OFF, record_mode
@@ -103,8 +104,8 @@ class Session:
 
     def flush(self) -> None:
         """Write all pending records and the statistics to the root's ledger; a failure is ignored."""
-        if self._cache is not None:
-            self._cache.flush()
+        if self.root is not None:
+            flush_all(self.root)
         self._flush_statistics()
 
     def leave(self) -> None:
@@ -114,8 +115,9 @@ class Session:
             self.remote.flush()
 
     def end(self) -> None:
-        """Undo all changes to JAX."""
+        """Undo all changes to JAX; later, nothing is written to the root."""
         self.leave()
+        self._monitor.flush_state.end()
         self._undo.close()
         if self._cache is not None:
             self._cache.close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from jcache import clock
 from jcache.forking import TellInChild
-from jcache.layout import SIDECAR_SUFFIX, Kind
+from jcache.layout import SIDECAR_SUFFIX, Kind, Root
 from jcache.runtime.debounce import Debouncer
 from jcache.store.directories import opened
 from jcache.store.put_result import Outcome, PutResult
@@ -157,6 +157,13 @@ class WriteQueue:
         root = self.store.root
         with suppress(OSError), opened(root, root.directory(self._kind)) as directory:  # it may be read-only
             write_recency(key + SIDECAR_SUFFIX, now_ns, directory=directory)
+
+
+def flush_all(root: Root) -> None:
+    """Write all pending records of this process to the ledger of a root; a failure is ignored."""
+    for queue in _QUEUES:
+        if queue.store.root == root:
+            queue.flush()
 
 
 _QUEUES: Final = TellInChild(WriteQueue.after_fork)
