@@ -1,5 +1,8 @@
 """The cost of a fingerprint against cloudpickle's copy of the same callback with everything it reaches, in one run."""
 
+import contextlib
+import importlib
+import inspect
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,3 +56,49 @@ def test_a_warm_fingerprint(benchmark: Any, model: ModuleType) -> None:
         cloudpickle.unregister_pickle_by_value(model)
     assert ratio <= 0.25
     assert benchmark.stats.stats.min <= 1e-3
+
+
+MODULES = 100
+FUNCTIONS = 20
+WAYS = {
+    "named": "from part_7 import f_0\ndef build(n): return f_0(n)",
+    "constant": "def build(n):\n    import importlib\n    return importlib.import_module('part_7').f_0(n)",
+    "computed": "NAME = 'part_7'\ndef build(n):\n    import importlib\n    return importlib.import_module(NAME).f_0(n)",
+}
+
+
+def parts() -> dict[str, str]:
+    """Return the modules of a program, by file: functions that call one another, a class, and tables of numbers."""
+    made = {}
+    for number in range(MODULES):
+        lines = [f"TABLE = {{str(i): i * {number}.5 for i in range(50)}}", "class Thing:"]
+        lines += [f"    def m_{n}(self, x): return self.m_{n + 1}(x) + TABLE['3']" for n in range(FUNCTIONS)]
+        lines += [f"def f_{n}(x): return f_{n + 1}(x + TABLE['{n}'])" for n in range(FUNCTIONS - 1)]
+        lines += [f"def f_{FUNCTIONS - 1}(x): return x + TABLE['1']"]
+        made[f"part_{number}.py"] = "\n".join(lines)
+    return made
+
+
+@pytest.mark.parametrize(("way", "at_most"), [("named", 0.01), ("constant", 0.01), ("computed", 1.0)])
+def test_a_program_of_many_modules(benchmark: Any, tmp_path: Path, way: str, at_most: float) -> None:
+    """Where a function of 100 modules is used, its name decides what is looked at: that one's module, or all of them.
+
+    The peer copies all functions of all modules.
+    """
+    cloudpickle = pytest.importorskip("cloudpickle")
+    with contextlib.ExitStack() as stack:
+        model = stack.enter_context(imported(tmp_path, parts() | {"model.py": WAYS[way]}))
+        modules = [importlib.import_module(f"part_{number}") for number in range(MODULES)]
+        for each in modules:
+            cloudpickle.register_pickle_by_value(each)
+            stack.callback(cloudpickle.unregister_pickle_by_value, each)
+        functions = [each for module in modules for each in vars(module).values() if inspect.isfunction(each)]
+        assert model.build(1.0) > 1
+        ratio = compare(
+            benchmark,
+            lambda: fingerprint(model.build, (1.0,)),
+            lambda: cloudpickle.dumps(functions),
+            time.process_time,
+            rounds=10,
+        )
+    assert ratio <= at_most

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from jcache.jax_internals.avals import type_of
 from jcache.jax_internals.cache_hook import versions
+from jcache.jax_internals.registry import mesh_in_effect
 from jcache.package import OWN_FILES, PACKAGE
 
 # Beginnings of the names of options that no trace depends on: places of caches, logging, display of errors.
@@ -122,11 +123,13 @@ def settings() -> dict[str, str]:
 
 
 def setup() -> dict[str, str]:
-    """Return the version of JAX, the platform, and the number of devices that a function may use."""
+    """Return the version of JAX, the platform, how many devices a function may use, and the mesh in effect."""
     import jax
 
     devices = f"{jax.device_count()} (local: {jax.local_device_count()})"
-    return {"jax": versions()[0], "platform": jax.default_backend(), "number of devices": devices}
+    mesh = mesh_in_effect()
+    found = {"jax": versions()[0], "platform": jax.default_backend(), "number of devices": devices}
+    return found | ({"mesh in effect": mesh} if mesh else {})
 
 
 def reason_not_to_replay() -> str | None:
@@ -143,18 +146,12 @@ def reason_not_to_replay() -> str | None:
 
 def _context() -> str | None:
     """Return the context manager around a call that changes its program, None if there is none."""
-    from jax._src import config, mesh
+    from jax._src import config
 
     for name in ("compute_on_context_manager", "xla_metadata_context_manager"):
         if getattr(getattr(config, name, None), "value", None):
             return f"{name.removesuffix('_context_manager')} is in effect"
-
-    resources = getattr(mesh, "thread_resources", None)
-    if resources is not None and not resources.env.physical_mesh.empty:
-        return "a mesh is in effect"
-    abstract = getattr(mesh, "get_abstract_mesh", None)
-    current = abstract() if abstract is not None else None
-    return "a mesh is in effect" if current is not None and not getattr(current, "empty", True) else None
+    return None
 
 
 def _text(value: Any) -> str:

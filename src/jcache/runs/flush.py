@@ -55,8 +55,8 @@ class FlushState:
 def flush(root: Root, monitor: CacheMonitor, *, notices: Sequence[str] = (), wait: float = _BUSY_TIMEOUT_S) -> bool:
     """Write a monitor's report to the ledger of a root; repeated calls count each hit once.
 
-    Nothing is written for a process that compiled nothing, or that `jcache run` records anyway, and nothing after the
-    end of the monitor's session.
+    Nothing is written for a process that compiled nothing, or that `jcache run` records anyway, and nothing after
+    `monitor.stop`.
 
     Args:
         root: the root.

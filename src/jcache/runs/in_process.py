@@ -144,11 +144,12 @@ class CacheMonitor:
             )
 
     def stop(self) -> None:
-        """Stop recording and take the taps out of JAX; the report remains available."""
+        """Stop recording and take the taps out of JAX; the report remains available, and is not flushed any more."""
         if not self._listening:
             return
         self._listening = False
         self._ended = clock.monotonic()
+        self.flush_state.end()
         observers.remove(self._on_jcache_line)
         with suppress(Exception):
             self._unregister()

@@ -117,10 +117,7 @@ class Session:
     def end(self) -> None:
         """Undo all changes to JAX; later, nothing is written to the root."""
         self.leave()
-        self._monitor.flush_state.end()
         self._undo.close()
-        if self._cache is not None:
-            self._cache.close()
 
     def renew(self) -> None:
         """Start with empty statistics in a forked child."""
@@ -267,6 +264,7 @@ class Session:
             remote=self.remote,
             known_refusals=(Refusal.READ_ONLY, Refusal.FULL) if self._roots.is_unwritable else (),
         )
+        self._undo.callback(self._cache.close)
         installed = cache_hook.install(self._cache_of)
         if isinstance(installed, cache_hook.InstalledCache):
             self._cache.prepare()

@@ -210,15 +210,15 @@ def jit(
 
     It is called like `jax.jit`, and its result is used like that of `jax.jit`. The first call in a process for
     arguments of certain types looks up a stored trace by the function's code, everything that the code reaches, the
-    static arguments, the types of the other arguments, and JAX's version and options. What was read while it was
-    traced, such as a file, must be unchanged, too. A trace is served only in a world in which it was compared: where a
-    source, a distribution, an argument of the command line or another part of the program is new, the first start
-    traces the function and compares. The traces are in the root that `jcache.enable` has put in use; if the program has
-    not called `jcache.enable`, the first look-up calls it.
+    static arguments, the types of the other arguments, the mesh in effect, and JAX's version and options. What was read
+    while it was traced, such as a file, must be unchanged, too. A trace is served only in a world in which it was
+    compared: where a source, a distribution, an argument of the command line or another part of the program is new, the
+    first start traces the function and compares. The traces are in the root that `jcache.enable` has put in use; if the
+    program has not called `jcache.enable`, the first look-up calls it.
 
-    `jax.jit` traces the function, and nothing is stored, if the program has lowering rules of its own, has several
-    processes or calls the function under a mesh; if the function depends on something that has no fingerprint; or if it
-    calls back to the host and a later process could not find or make the callback again. `Jitted.explain` says why.
+    `jax.jit` traces the function, and nothing is stored, if the program has lowering rules of its own or several
+    processes; if the function depends on something that has no fingerprint; or if it calls back to the host and a later
+    process could not find or make the callback again. `Jitted.explain` says why.
 
     Args:
         function: the function; left out where `jit` is used as a decorator with arguments.

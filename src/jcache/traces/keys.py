@@ -1,8 +1,9 @@
 """The key of a trace: a digest of everything that a call of a jitted function is traced from.
 
 That is the function's fingerprint, with everything that its code reaches and its static arguments; the structures and
-types of the other arguments; and JAX's version and options. A type may name a mesh. Apart from that, the placement,
-sharding and donation of the arrays are no part of the key: one trace may have several executables for them.
+types of the other arguments; JAX's version and options; and the mesh in effect. A type may name a mesh, too. Apart from
+that, the placement, sharding and donation of the arrays are no part of the key: one trace may have several executables
+for them.
 """
 
 # ruff: noqa: ANN401 - functions and arguments are anything
