@@ -13,7 +13,7 @@ from tests.helpers.interpreters import with_jax
 from tests.helpers.jax_programs import environment
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "meshes.py"
-FUNCTIONS = 80
+FUNCTIONS = 40
 pytestmark = [
     pytest.mark.jax,
     pytest.mark.skipif(version_of("jax") < [0, 6], reason="it traces, and gives wrong results from its own cache, too"),

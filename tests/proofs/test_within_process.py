@@ -13,8 +13,8 @@ from tests.proofs.changes import RTLIB
 from tests.proofs.generated import MODULE
 from tests.proofs.generated_carriers import Carried, blocks
 
-pytestmark = [pytest.mark.jax, pytest.mark.whole]
-PARTS = 2
+pytestmark = pytest.mark.jax
+PARTS = 4
 _AT_ONCE = 20  # objects in one process, whose modules count in each call
 NUMBERS = (2.0, 3.0, 2.0)
 MAIN = """import importlib, json, pathlib
