@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Whatever takes longer than a second, all its cases together, may be marked `full`: then it is in the long tier, too.
     There, a quarter of each test's cases run, and a third of the tests that have one case and are not of the contract:
-    the same in each run, unless all are asked for, tests are named on the command line, or it is marked `whole`. What
+    the same in each run, unless `--wide` asks for all, or `::` or `-k` names some, or the test is marked `whole`. What
     is marked `wide` is left out.
     """
     for item in items:

@@ -81,10 +81,9 @@ def parts() -> dict[str, str]:
 
 @pytest.mark.parametrize(("way", "at_most"), [("named", 0.05), ("constant", 0.25), ("computed", 4.0)])
 def test_a_program_of_many_modules(benchmark: Any, tmp_path: Path, way: str, at_most: float) -> None:
-    """Where a function of 100 modules is used, its name decides what is looked at: that one's module, or all of them.
+    """A call that uses a function of one of 100 modules looks at that module; at all, if it computes the module's name.
 
-    The peer copies all functions of all modules. The bounds are what holds today; with none, such calls once took
-    seconds.
+    The peer copies all functions of all modules. The bounds are what holds today.
     """
     cloudpickle = pytest.importorskip("cloudpickle")
     with contextlib.ExitStack() as stack:

@@ -142,7 +142,6 @@ show(jax.config.jax_persistent_cache_min_compile_time_secs, jax.config.jax_compi
     clean(tmp_path / "ours")
 
 
-@pytest.mark.jax
 def test_nothing_is_written_after_disable(tmp_path: Path) -> None:
     """The threads that write to the ledger after a delay write nothing once `disable` has returned."""
     program = """

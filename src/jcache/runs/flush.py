@@ -25,7 +25,7 @@ _FIRST_FLUSH_S: Final = 5.0
 _FLUSH_INTERVAL_S: Final = 30.0
 _MAX_FLUSH_SHARE: Final = 0.01  # of a program's time
 _BUSY_TIMEOUT_S: Final = 0.5
-_END_TIMEOUT_S: Final = 5.0
+_WAIT_TIMEOUT_S: Final = 5.0
 
 
 class FlushState:
@@ -35,20 +35,16 @@ class FlushState:
         lock: serializes flushes.
         programs: number of the report's programs that the ledger has.
         due: time of the next flush, on the clock `jcache.clock.monotonic`.
-        is_ended: whether `flush` does nothing any more.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.programs = 0
-        self.is_ended = False
         self.due = clock.monotonic() + _FIRST_FLUSH_S
 
-    def end(self) -> None:
-        """Let no flush begin any more, and wait some seconds for one in another thread."""
-        is_held = self.lock.acquire(timeout=_END_TIMEOUT_S)
-        self.is_ended = True
-        if is_held:
+    def wait(self) -> None:
+        """Wait some seconds for a flush in another thread to end."""
+        if self.lock.acquire(timeout=_WAIT_TIMEOUT_S):
             self.lock.release()
 
 
@@ -74,7 +70,7 @@ def flush(root: Root, monitor: CacheMonitor, *, notices: Sequence[str] = (), wai
     try:
         from jcache.runs.environment import is_recorded_by_run
 
-        if flush_state.is_ended or is_recorded_by_run(os.environ):
+        if monitor.is_stopped or is_recorded_by_run(os.environ):
             return False
         with closing(Ledger(root.ledger, busy_timeout=wait)) as ledger:
             is_recorded = _record(ledger, root.directory(Kind.EXECUTABLES), monitor, notices)

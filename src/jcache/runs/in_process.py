@@ -125,6 +125,11 @@ class CacheMonitor:
             self._id = new_id(self._started_ns)
         return self._id
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether `stop` has been called."""
+        return not self._listening
+
     def report(self, *, notices: Sequence[str] = ()) -> RunReport:
         """Return the report so far, without compilations that are in progress."""
         from jcache.runs.log import Recording
@@ -149,7 +154,7 @@ class CacheMonitor:
             return
         self._listening = False
         self._ended = clock.monotonic()
-        self.flush_state.end()
+        self.flush_state.wait()
         observers.remove(self._on_jcache_line)
         with suppress(Exception):
             self._unregister()
