@@ -47,9 +47,13 @@ def bound(call: Call) -> list[tuple[str, Any]]:
 
 def defaults_of(function: FunctionType) -> dict[str, Any]:
     """Return the defaults of a function's parameters: of positional ones in their order, then of others by name."""
-    positional = function.__code__.co_varnames[: function.__code__.co_argcount]
-    found = dict([*zip(positional[::-1], (function.__defaults__ or ())[::-1], strict=False)][::-1])
-    return found | dict(sorted((function.__kwdefaults__ or {}).items()))
+    found: dict[str, Any] = {}
+    if function.__defaults__:
+        positional = function.__code__.co_varnames[: function.__code__.co_argcount]
+        found.update([*zip(positional[::-1], function.__defaults__[::-1], strict=False)][::-1])
+    if function.__kwdefaults__:
+        found.update(sorted(function.__kwdefaults__.items()))
+    return found
 
 
 def _bound(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]] | None:

@@ -25,6 +25,7 @@ _NO_CELL: Final = b"empty0:"
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _OF_DISPATCHER: Final = frozenset({"register", "dispatch", "registry", "_clear_cache", "__wrapped__"})
 _DOCUMENTATION: Final[Mapping[str, Any]] = {"__doc__": None, "__annotations__": {}}
+_SPECIAL: Final = frozenset({"__qualname__", "__module__", *_DOCUMENTATION, ALL})  # attributes of a function
 _NAMES: Final = ("__qualname__", "__name__", "__self__", "__module__")
 
 
@@ -175,8 +176,11 @@ class References(Parts, ABC):
         """Add what a function has besides its code: its name, defaults, closure and attributes."""
         if function.__name__ != code.co_name:
             items.append(text(function.__name__))
-        home = function.__globals__.get("__name__")
-        self.note_special(function, label, {"__qualname__": code.co_qualname, "__module__": home, **_DOCUMENTATION})
+        if self.names.isdisjoint(_SPECIAL):
+            self.unread |= _SPECIAL
+        else:
+            home = function.__globals__.get("__name__")
+            self.note_special(function, label, {"__qualname__": code.co_qualname, "__module__": home, **_DOCUMENTATION})
         name = label.partition(" ")[2] or self._name
         for parameter, value in defaults_of(function).items():
             self.part(f"default {parameter} of {name}", value)

@@ -39,6 +39,7 @@ class Distributions:
 
     def __init__(self) -> None:
         self._directories: dict[str, _Directory | None] = {}
+        self._installed_ns: dict[str, int] = {}  # by the directory of files of one distribution
 
     def contents(self, path: list[str], digests: Digests) -> dict[str, str]:
         """Return version and digest of each distribution by its name; the first on the path counts.
@@ -57,10 +58,15 @@ class Distributions:
 
     def installed_ns(self, path: str) -> int | None:
         """Return when the distribution of a file was installed; None for a file of no distribution."""
+        parent = path.rpartition(os.sep)[0]
+        if (known_ns := self._installed_ns.get(parent)) is not None:
+            return known_ns
         for place, directory in self._directories.items():
             if directory is not None and path.startswith(place + os.sep):
-                top = path[len(place) + 1 :].partition(os.sep)[0]
+                top, below, _ = path[len(place) + 1 :].partition(os.sep)
                 if (newest_ns := directory.newest_ns.get(top)) is not None:
+                    if below:
+                        self._installed_ns[parent] = newest_ns
                     return newest_ns
         return None
 
@@ -74,9 +80,11 @@ class Distributions:
             changed_ns = os.stat(place).st_mtime_ns
             known = self._directories.get(place)
             if known is None or known.changed_ns != changed_ns:
+                self._installed_ns.clear()
                 names = sorted(name for name in os.listdir(place) if name.endswith(_METADATA))
                 self._directories[place] = _read(place, names, changed_ns, digests) if names else None
         except OSError:
+            self._installed_ns.clear()
             self._directories[place] = None
         return self._directories[place]
 
