@@ -44,6 +44,26 @@ def test_what_a_library_has_counts_by_its_name(tmp_path: Path, monkeypatch: pyte
     assert keys[0] == keys[1]
 
 
+def test_what_may_be_a_hash_in_a_library_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large integer around a library's function is no part of the key, but of the world, as chex keeps hashes.
+
+    A smaller one counts, and so does one around a function of the user's.
+    """
+    site = tmp_path / "lib" / "python3" / "site-packages"
+    monkeypatch.syspath_prepend(site)
+    source = "def counted(number):\n    def wrapper(): return number\n    return wrapper"
+    write(site, {"counter.py": source})
+    found = {}
+    for number in (5, 6, -(1 << 60), 1 << 48):
+        for made in ("import counter\n", f"{source}\nclass counter: counted = counted\n"):
+            with imported(tmp_path / f"{number}", f"{made}build = counter.counted({number})") as model:
+                found[number, made[:1]] = fingerprint(model.build)
+    keys = {which: each.hash for which, each in found.items()}
+    assert keys[-(1 << 60), "i"] == keys[1 << 48, "i"] != keys[5, "i"] != keys[6, "i"]
+    assert found[-(1 << 60), "i"].loose != found[1 << 48, "i"].loose
+    assert len({key for (_, of), key in keys.items() if of == "d"}) == 4
+
+
 def test_a_function_of_the_user_in_a_library_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a name stands for decides, not where it stands."""
     import numpy as np

@@ -22,6 +22,7 @@ from jcache.fingerprint.parts import Part, Parts
 from jcache.jax_internals.registry import registry
 
 _NO_CELL: Final = b"empty0:"
+_LEAST_HASH: Final = 1 << 48  # such an integer of a library may be a hash, which each process has another one of
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _OF_DISPATCHER: Final = frozenset({"register", "dispatch", "registry", "_clear_cache", "__wrapped__"})
 _DOCUMENTATION: Final[Mapping[str, Any]] = {"__doc__": None, "__annotations__": {}}
@@ -217,6 +218,9 @@ class References(Parts, ABC):
                 items.append(_NO_CELL)
                 continue
             value = self.then(cell, each, value, of_any_type=is_library)
+            if is_library and type(value) is int and abs(value) >= _LEAST_HASH:
+                self.set_aside(f"closure {each} of {name}", value)
+                continue
             items.append(self._member(f"closure {each} of {name}", value))
         return items
 

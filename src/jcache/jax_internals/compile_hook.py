@@ -17,20 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from jcache import clock
 from jcache.errors import NotStorable
-from jcache.jax_internals import cache_keys, callbacks, compile_recipe, effects, lowering, meshes, preload, stablehlo
+from jcache.jax_internals import cache_keys, compile_recipe, effects, lowering, meshes, preload, replaying, stablehlo
 from jcache.jax_internals.cache_hook import version, versions
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
-from jcache.jax_internals.gc_pause import collector
 from jcache.jax_internals.module_text import text_digest
 from jcache.jax_internals.versions import CALLBACKS_NUMBERED
-from jcache.layout import name_of
 from jcache.patching import Patch
 
 _COMPILE_PARAMETERS: Final = ("backend", "computation", "devices", "compile_options", "host_callbacks")
 _GET_PARAMETERS: Final = ("cache_key", "compile_options", "backend")
-_EVENTS: Final = "/jax/compilation_cache/"
 _NOT_REPLAYED: Final = {
     "keepalive": "it holds on to Python objects",
     "mut": "it changes references",
@@ -203,20 +199,7 @@ def _replay_markers(original: Callable[..., Any]) -> Callable[..., Any]:
             return executable
         expected = _replay_of(computation)
         if expected is not None:
-            stablehlo.prepare_targets(expected.targets)
-            expected.signature = stablehlo.signature(computation)
-            expected.device_key = stablehlo.device_key(expected.signature, backend, devices, compile_options)
-            expected.load_context = preload.load_context_of(devices, compile_options, expected.targets)
-            executable = _load(expected, compile_options, backend, rest)
-            collector.go_on()  # compiling may take long
-            if executable is None:
-                artifact = expected.artifact(expected.signature)
-                if artifact is None:
-                    raise CannotReplay
-                program = stablehlo.module_of(artifact)  # the marker's context may be another thread's, too
-                stablehlo.set_logging_option(program, compile_options)
-                executable, expected.compiled = compile_it(program)
-            return executable
+            return replaying.executable_of(expected, computation, backend, devices, compile_options, rest, compile_it)
         return original(backend, computation, devices, compile_options, *rest, **kwargs)
 
     return compile_or_get_cached
@@ -263,38 +246,3 @@ def _describe(told: Compilation, computation: Any, backend: Any, devices: Any, c
             told.recipe = "" if told.callbacks is not None else compile_recipe.recipe_of(devices, compile_options)
     except Exception as error:  # noqa: BLE001 - the program goes on, whatever fails in JAX here
         told.reason = f"its StableHLO cannot be made ({type(error).__name__})"
-
-
-def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any]) -> Any:
-    """Return the executable from JAX's cache, None if it is missing or cannot be loaded here."""
-    from jax._src import compilation_cache
-
-    get = compilation_cache.get_executable_and_time
-    parameters, host_callbacks = inspect.signature(get).parameters, rest[0] if rest else ()
-    more = rest[1:2] if "executable_devices" in parameters else ()
-    if "host_callbacks" in parameters:
-        more = (*more, host_callbacks)
-    for key in replay.executables(replay.signature, replay.device_key):
-        started = clock.monotonic()
-        with suppress(Exception), callbacks.loading(host_callbacks, backend.platform) as may_load:
-            if not may_load:  # the program is compiled instead, as in JAX
-                return None
-            loaded = None if replay.ahead is None else replay.ahead.take(key, replay.load_context)
-            executable, build_seconds = loaded or get(key, compile_options, backend, *more)
-            if executable is not None:
-                replay.loaded = key
-                _tell_of_hit(key, build_seconds or 0, clock.monotonic() - started)
-                return executable
-    return None
-
-
-def _tell_of_hit(key: str, build_seconds: float, seconds: float) -> None:
-    """Record the events and the log message that JAX records for a hit."""
-    from jax._src import compiler, monitoring
-
-    with suppress(Exception):
-        monitoring.record_event(f"{_EVENTS}compile_requests_use_cache")
-        compiler.log_persistent_cache_hit(name_of(key), key)
-        monitoring.record_event(f"{_EVENTS}cache_hits")
-        monitoring.record_event_duration_secs(f"{_EVENTS}compile_time_saved_sec", build_seconds - seconds)
-        monitoring.record_event_duration_secs(f"{_EVENTS}cache_retrieval_time_sec", seconds)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jcache.jax_internals.meshes import Mesh
     from jcache.jax_internals.preload import Preload
+    from jcache.jax_internals.rank_votes import Vote
 
 
 class CannotReplay(Exception):
@@ -67,6 +68,7 @@ class Replay:
         artifact: returns the StableHLO that was compiled for a signature, None if there is none.
         targets: targets of the custom calls in the program.
         ahead: the executable that is being loaded ahead; None if there is none.
+        vote: the votes of the processes whose call it is; None for a call of one process.
         load_context: the surroundings for which the executable is loaded, once JAX has asked for it.
         signature, device_key: signature and device key of the program, once JAX has asked for its executable.
         compiled: the key in JAX's cache of the executable that was compiled, if one was.
@@ -86,6 +88,7 @@ class Replay:
         artifact: Callable[[str], bytes | None],
         targets: frozenset[str],
         ahead: Preload | None = None,
+        vote: Vote | None = None,
     ) -> None:
         self.trace, self.executables, self.artifact, self.targets = trace, executables, artifact, targets
-        self.ahead = ahead
+        self.ahead, self.vote = ahead, vote

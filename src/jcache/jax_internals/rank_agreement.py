@@ -4,7 +4,7 @@ A program whose devices belong to several processes hangs if some of these proce
 compile it (xla#7716, xla#22164). Each process has its own cache, or sees a common one at another moment, so that they
 tell one another through the key-value store of ``jax.distributed``, for the n-th look-up of a program by its processes:
 
-    jcache/<name>/<digest>/<n>/has/<process>    a process has loaded the executable
+    jcache/<name>/<digest>/<n>/has/<process>    a process has loaded the executable; the value may say which
     jcache/<name>/<digest>/<n>/verdict          "hit" or "miss": created once, and then it holds for all
 
 The digest is of the program's text and of the processes; keys differ from process to process on some backends.
@@ -29,7 +29,7 @@ from .. import patching
 from .module_text import text_of
 
 if False:  # for the type checker: typing and collections.abc are not needed to run
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     Tell = Callable[[str], object]
@@ -95,9 +95,16 @@ def is_shared() -> bool:
 
 
 def agree(
-    client: "Any", processes: "tuple[int, ...]", process: int, place: str, *, has: bool, build_s: float = 0.0
+    client: "Any",
+    processes: "tuple[int, ...]",
+    process: int,
+    place: str,
+    *,
+    has: bool,
+    build_s: float = 0.0,
+    which: str = "",
 ) -> bool:
-    """Return whether all processes have an executable; wait for them, but not for long.
+    """Return whether all processes have an executable, and the same one; wait for them, but not for long.
 
     Args:
         client: JAX's client of the key-value store.
@@ -106,12 +113,13 @@ def agree(
         place: what identifies the look-up in the key-value store, the same in each process.
         has: whether this process has it.
         build_s: what compiling it took, for as long as which waiting is worth it.
+        which: what identifies the executable, where processes may have different ones.
     """
     if not has:
         _settle(client, place, _MISS)
         return False
     try:
-        client.key_value_set(f"{place}/has/{process}", "")
+        client.key_value_set(f"{place}/has/{process}", which)
     except Exception:
         return _settle(client, place, _MISS)
     patience = _PATIENCE_AFTER_SILENCE_S if _Others.are_silent else max(_PATIENCE_S, min(build_s, _MOST_PATIENCE_S))
@@ -135,7 +143,7 @@ def _collected(client: "Any", place: str, count: int, end: float) -> "str | None
         if verdict is not None:
             return str(verdict)
         if len(told) == count:
-            return _HIT if _settle(client, place, _HIT) else _MISS
+            return _HIT if _settle(client, place, _HIT if len(set(told.values())) == 1 else _MISS) else _MISS
         if time.monotonic() >= end:
             return None
         time.sleep(pause)
@@ -170,7 +178,7 @@ def _note_processes(plain: "Any") -> "Any":
         backend: "Any", computation: "Any", devices: "Any", *rest: "Any", **named: "Any"
     ) -> "Any":
         before = _thread.processes, _thread.computation
-        _thread.processes, _thread.computation = _processes_of(devices), computation
+        _thread.processes, _thread.computation = processes_of(devices.flat), computation
         try:
             return plain(backend, computation, devices, *rest, **named)
         finally:
@@ -179,13 +187,13 @@ def _note_processes(plain: "Any") -> "Any":
     return compile_or_get_cached
 
 
-def _processes_of(devices: "Any") -> "tuple[int, ...]":
+def processes_of(devices: "Iterable[Any]") -> "tuple[int, ...]":
     """Return the processes of a program's devices, if there are several, among them this one, and they can agree."""
     try:
         state: Any = sys.modules["jax._src.distributed"].global_state
         if state.client is None:
             return ()
-        found = tuple(sorted({int(device.process_index) for device in devices.flat}))
+        found = tuple(sorted({int(device.process_index) for device in devices}))
         return found if len(found) > 1 and state.process_id in found else ()
     except Exception:
         return ()

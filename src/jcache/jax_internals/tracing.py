@@ -139,8 +139,6 @@ def reason_not_to_replay() -> str | None:
     for name, reason in _AGAINST_REPLAY.items():
         if getattr(jax.config, name, False):
             return reason
-    if jax.process_count() > 1:
-        return "the program has several processes"
     return _context()
 
 

@@ -74,8 +74,8 @@ def enable(
             the program itself wins over the preset.
         read_only: roots that are read in this order if `root` has no entry, and never written.
         copy_on_hit: whether an entry that a read-only root serves is stored in `root`.
-        write: which processes of a multi-process program store executables: ``"rank0"`` for the first one, or ``"all"``
-            of them, into roots of their own or into a common one.
+        write: which processes of a multi-process program store executables and traces: ``"rank0"`` for the first one,
+            or ``"all"`` of them, into roots of their own or into a common one.
         callbacks: whether to store programs with host callbacks (``jax.debug.print``, ``jax.pure_callback``), if that
             is proven for this version of JAX. From jax 0.11 on JAX does so itself.
         remote: URL of a store, such as ``"s3://bucket/jax"``, that is asked for entries that no root has; what it has
@@ -127,7 +127,7 @@ def enable(
             _end()
             session = _Current.session = Session(request, anew=anew)
             _Current.is_off = False
-            put_in_use(InUse(session.root, session.max_bytes, session.shared, session.remote))
+            put_in_use(InUse(session.root, session.max_bytes, session.shared, session.remote, session.may_write))
             if session.enabled.warnings and not strict:
                 warn_outside(f"jcache.enable(): {' '.join(session.enabled.warnings)}")
         if session.enabled.warnings and strict:

@@ -46,6 +46,7 @@ class Session:
         root: the root that is read and written; None if there is none.
         shared: the read-only roots.
         remote: the store behind the roots; None if there is none.
+        may_write: returns whether this process stores executables and traces.
     """
 
     def __init__(self, request: EnableRequest, *, anew: bool = False) -> None:
@@ -61,6 +62,7 @@ class Session:
         self._path_keys: dict[str, str] = {}  # keys that depend on a path, each with the key that does not
         self._preset = request.preset or Preset.BALANCED
         self._roots = SessionRoots(request, self._warnings.append)
+        self.may_write = self._roots.may_write
         self._debouncer = Debouncer(self._flush_statistics)
         self._undo = ExitStack()
         try:
@@ -255,7 +257,7 @@ class Session:
             max_size=bound,
             read_only=shared,
             copy_on_hit=self.request.copy_on_hit,
-            may_write=self._roots.may_write,
+            may_write=self.may_write,
             on_event=self._on_event,
             lock_timeout=timeout_in(os.environ),
             path_keys=self._path_keys,
@@ -282,11 +284,9 @@ class Session:
         """Return the cache for JAX's configured directory, which the program may change; None for JAX's own cache."""
         if self.root is not None and Path(path) == self.root.directory(Kind.EXECUTABLES):
             return self._cache
-        return (
-            None
-            if "://" in path
-            else PlainDirectoryCache(path, max_size=config.option(BOUND), platforms=cache_hook.platforms, raises=raises)
-        )
+        if "://" in path:
+            return None
+        return PlainDirectoryCache(path, max_size=config.option(BOUND), platforms=cache_hook.platforms, raises=raises)
 
     def _configure_jaxs_own(self, root: Root) -> None:
         if config.option(BOUND) != -1:

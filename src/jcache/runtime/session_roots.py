@@ -128,7 +128,7 @@ class SessionRoots:
             return None
 
     def may_write(self) -> bool:
-        """Return whether this process stores executables."""
+        """Return whether this process stores executables and traces."""
         return self._request.write is Write.ALL or cache_hook.process_index() == 0
 
     def _environment(self) -> Mapping[str, str]:

@@ -25,12 +25,14 @@ class InUse(NamedTuple):
         bound: returns its bound of now, None for none.
         shared: more roots, which are read only.
         remote: the store that is asked last; None if there is none.
+        may_write: returns whether this process of the program stores traces.
     """
 
     root: Root | None
     bound: Callable[[], int | None] = lambda: None
     shared: tuple[Root, ...] = ()
     remote: RemoteEntries | None = None
+    may_write: Callable[[], bool] = lambda: True
 
 
 _in_use: InUse | None = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError, NotStorable
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.weak_map import WeakIdentities
-from jcache.jax_internals import preload, tracing
+from jcache.jax_internals import preload, rank_votes, tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
 from jcache.runtime.worlds.judgement import Check, Judgement
@@ -29,6 +30,7 @@ _function_counts: Final[dict[str, int]] = {}  # the number of functions that hav
 # the number of each function among those that have requested a trace, by root and key
 _numbers: Final[WeakIdentities[dict[str, int]]] = WeakIdentities()
 _NO_KEY: Final = "its key cannot be made: {!r}"
+_ANOTHER: Final = "another process of the program lacks its trace, or does not answer"
 _SLOWER: Final = "tracing it is faster than looking it up, as earlier processes have found"
 
 
@@ -44,6 +46,8 @@ class LookupResult(NamedTuple):
         rough_key: the name of the call in hints.
         ahead: the executable that the call will probably need, which is being loaded; None if no hint names it.
         given: the arguments that the program gave.
+        unserved: why the stored trace has failed to serve the call; None if it has not.
+        vote: the votes of the processes whose call it is; None for a call of one process.
     """
 
     request: TraceRequest
@@ -54,6 +58,23 @@ class LookupResult(NamedTuple):
     rough_key: str
     ahead: preload.Preload | None
     given: Arguments
+    unserved: str | None = None
+    vote: rank_votes.Vote | None = None
+
+    @property
+    def stored(self) -> StoredTrace | None:
+        """The stored trace, None if there is none."""
+        return self.found if isinstance(self.found, StoredTrace) else None
+
+    @property
+    def why(self) -> str | None:
+        """Why there is no stored trace or it cannot serve; None if no reason is known."""
+        return self.unserved if isinstance(self.found, StoredTrace) else self.found
+
+    @property
+    def may_serve(self) -> bool:
+        """Whether the stored trace may serve the call without a comparison."""
+        return self.stored is not None and self.unserved is None and self.judged.may_serve
 
 
 class CallLookup:
@@ -62,10 +83,12 @@ class CallLookup:
     Args:
         function, check, depends_on, counts: as for `Resolver`.
         statics: the static arguments of the function.
+        shardings: the shardings that the function was jitted with.
 
     Attributes:
         name: name of the function, for reports.
         refused: the reasons why calls were traced or will be, by key and by rough key.
+        unserved: the reasons why stored traces have failed to serve calls, by key.
         statics: as given.
     """
 
@@ -73,6 +96,7 @@ class CallLookup:
         self,
         function: Callable[..., Any],
         statics: Statics,
+        shardings: Sequence[Any],
         check: Check,
         depends_on: tuple[Dependency, ...],
         *,
@@ -80,8 +104,10 @@ class CallLookup:
     ) -> None:
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
         self.refused: dict[str | None, str] = {}
+        self.unserved: dict[str, str] = {}
         self._function = function
         self.statics = statics
+        self._shardings = shardings
         self._check = check
         self._depends_on = depends_on
         self._counts = counts
@@ -93,6 +119,28 @@ class CallLookup:
         Args:
             traced: the arguments that JAX gives to the function that it traces.
         """
+        looked_up, vote = self._look_up(traced), self._vote(traced)
+        if vote is None:
+            return looked_up
+        stored = looked_up.stored if looked_up is not None and looked_up.may_serve else None
+        if vote.all_have("trace", None if stored is None else stored.content) or looked_up is None or stored is None:
+            return looked_up and looked_up._replace(vote=vote)
+        self.refuse(_ANOTHER, looked_up.request.key, looked_up.rough_key)
+        observers.tell_trace(TraceCall(self.name, None, BYPASSED, _ANOTHER))
+        return None
+
+    def _vote(self, traced: Arguments) -> rank_votes.Vote | None:
+        """Return the votes on a call whose devices belong to several processes; None for any other call."""
+        if not rank_votes.may_be_needed():
+            return None
+        from jax.tree_util import tree_leaves
+
+        with suppress(Exception):  # the program goes on after any error, and such a call is traced
+            call = rough_call_key(self._rough_function_key, self.statics, traced.args, traced.kwargs)
+            return rank_votes.vote_of(call, tree_leaves((program_arguments(), self._shardings)))
+        return None
+
+    def _look_up(self, traced: Arguments) -> LookupResult | None:
         key = rough_key = None
         try:
             rough_key = rough_call_key(self._rough_function_key, self.statics, traced.args, traced.kwargs)
@@ -118,7 +166,8 @@ class CallLookup:
                     judged = judged if judged.is_of(found.opened.header) else Judgement(new=judged.new)
                 reason = judged.refused or (None if isinstance(found, StoredTrace) else refused)
                 if reason is None:
-                    return LookupResult(request, traces, world, judged, found, rough_key, ahead, program)
+                    unserved = self.unserved.get(key)
+                    return LookupResult(request, traces, world, judged, found, rough_key, ahead, program, unserved)
         except (GraphKeyError, NotStorable) as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - the program goes on after any error

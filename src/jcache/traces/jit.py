@@ -216,9 +216,9 @@ def jit(
     first start traces the function and compares. The traces are in the root that `jcache.enable` has put in use; if the
     program has not called `jcache.enable`, the first look-up calls it.
 
-    `jax.jit` traces the function, and nothing is stored, if the program has lowering rules of its own or several
-    processes; if the function depends on something that has no fingerprint; or if it calls back to the host and a later
-    process could not find or make the callback again. `Jitted.explain` says why.
+    `jax.jit` traces the function, and nothing is stored, if the program has lowering rules of its own; if the function
+    depends on something that has no fingerprint; or if it calls back to the host and a later process could not find or
+    make the callback again. `Jitted.explain` says why.
 
     Args:
         function: the function; left out where `jit` is used as a decorator with arguments.

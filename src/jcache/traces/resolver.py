@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jcache.traces.miss import Miss
 
 DEPRECATED_OPTIONS: Final = frozenset({"backend", "device"})
+_SHARDINGS: Final = ("in_shardings", "out_shardings")
 _STATIC: Final = ("static_argnums", "static_argnames")
 
 
@@ -72,8 +73,8 @@ class Resolver:
         self.options = options
         self.depends_on = depends_on
         statics = Statics(function, *map(options.get, _STATIC), keeps_unused=bool(options.get("keep_unused")))
-        self.lookup = CallLookup(function, statics, check, depends_on, counts=counts)
-        self._unserved: dict[str, str] = {}
+        shardings = [options.get(name) for name in _SHARDINGS]
+        self.lookup = CallLookup(function, statics, shardings, check, depends_on, counts=counts)
         self.forget()
 
     def forget(self) -> None:
@@ -104,11 +105,8 @@ class Resolver:
         try:
             looked_up = self.lookup.look_up(Arguments(args, kwargs))
             if looked_up is not None:
-                request, found = looked_up.request, looked_up.found
-                stored, why = (found, None) if isinstance(found, StoredTrace) else (None, found)
-                if stored is not None and request.key in self._unserved:
-                    why = self._unserved[request.key]
-                elif stored is not None and looked_up.judged.may_serve:
+                stored, why = looked_up.stored, looked_up.why
+                if stored is not None and looked_up.may_serve:
                     made = self._stand_in(looked_up, stored, started)
                     if isinstance(made, tuple):
                         stands_in = True
@@ -116,7 +114,7 @@ class Resolver:
                     why = made
                 from jcache.traces.miss import Miss
 
-                miss = Miss(looked_up.traces.store, request, stored, why, looked_up.world, looked_up.judged)
+                miss = Miss(looked_up.traces.store, looked_up.request, stored, why, looked_up.world, looked_up.judged)
                 return self._trace(looked_up, miss, Arguments(args, kwargs))
         finally:
             if not stands_in:  # a call that is served goes on without collections until its executable is loaded
@@ -136,13 +134,13 @@ class Resolver:
         """
         request, trace = looked_up.request, stored.trace
         # `replay` refers to these instead of `looked_up`, whose tracers would live as long as JAX keeps the trace
-        key, traces, rough_key = request.key, looked_up.traces, looked_up.rough_key
+        key, traces, rough_key, vote = request.key, looked_up.traces, looked_up.rough_key, looked_up.vote
 
         def replay(seconds: float | None = None, ahead: preload.Preload | None = None) -> Replay:
             call = PendingCall(key, traces, seconds, rough_key)
             call.stored, call.note = stored, "" if ahead is None else ahead.note
             call.cpu_seconds = cpu_seconds
-            call.replay = Replay(key, stored.executables, stored.artifact, frozenset(trace.targets), ahead)
+            call.replay = Replay(key, stored.executables, stored.artifact, frozenset(trace.targets), ahead, vote)
             pending_call.set_current(call, call.replay)
             return call.replay
 
@@ -280,7 +278,7 @@ class Resolver:
         if may_have_run and any(getattr(leaf, "is_deleted", bool)() for leaf in tree_leaves(arguments)):
             return False
         reason = str(error) if isinstance(error, CannotReplay) else f"its program cannot be replayed here: {error!r}"
-        self._unserved[call.key] = reason or NO_PROGRAM
+        self.lookup.unserved[call.key] = reason or NO_PROGRAM
         if reason:
             self.lookup.refuse(reason, call.key)
         return True

@@ -7,9 +7,10 @@ from typing import Final
 
 from jcache.findings import Finding
 from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly
-from jcache.store.lineage import belongs_to
+from jcache.store.lineage import belongs_to, version_of
 from jcache.traces.format import TRACES, Trace, program_key
 
+CONTENT: Final = "content"  # the key part with the digest of `content_of`
 NO_PROGRAM: Final = "none of its programs is for such shardings, devices and options"
 
 
@@ -30,6 +31,12 @@ class StoredTrace:
         self.opened = opened
         self._store = store
         self._programs: dict[str, OpenedEntry] = {}
+
+    @property
+    def content(self) -> str:
+        """What is the same for two traces only if their programs are the same, whichever root they are in."""
+        header = self.opened.header
+        return header.key_parts.get(CONTENT) or version_of(header)
 
     def executables(self, signature: str, device: str) -> Iterator[str]:
         """Yield the keys in JAX's cache of the executables for a signature and a device.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from jcache.findings import Damage
@@ -16,22 +17,30 @@ from jcache.runtime.warn import warn_outside
 from jcache.runtime.worlds.comparisons import Comparisons, variant_key
 from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import version_of
+from jcache.store.put_result import Outcome
 from jcache.traces.difference import difference, difference_of_programs
 from jcache.traces.format import TRACES, Trace, content_of, program_key, seal_entry
-from jcache.traces.stored_trace import NO_PROGRAM, StoredTrace
+from jcache.traces.stored_trace import CONTENT, NO_PROGRAM, StoredTrace
 
 if TYPE_CHECKING:
     from jcache.traces.miss import Miss
 
-_CONTENT: Final = "content"  # the key part with the digest of `content_of`
+_NOT_FIRST: Final = "only the first process of the program stores traces"
 
 
 class TraceKeeping:
-    """The storage of traces in a root, and of the results of comparisons."""
+    """The storage of traces in a root, and of the results of comparisons.
 
-    def __init__(self, store: SealedStore, comparisons: Comparisons) -> None:
+    Args:
+        store: the store of the root.
+        comparisons: its comparisons.
+        may_write: returns whether this process of the program stores traces.
+    """
+
+    def __init__(self, store: SealedStore, comparisons: Comparisons, may_write: Callable[[], bool]) -> None:
         self._store = store
         self._comparisons = comparisons
+        self._may_write = may_write
 
     def keep(self, miss: Miss, compilation: Compilation) -> str | None:
         """Store or compare a trace that was compiled, and store its program.
@@ -107,13 +116,14 @@ class TraceKeeping:
             )
         return reason
 
-    def _add(self, miss: Miss, trace: Trace, content: str) -> str | None:
+    def _add(self, miss: Miss, trace: Trace, content: str, tries: int = 3) -> str | None:
         """Store a trace under the key of the call, or under a key of its own if another trace has that key.
 
         Args:
             miss: the state of the call.
             trace: the trace.
             content: the digest of `content_of`.
+            tries: how often to begin anew when another thread or process stores a trace under the key meanwhile.
 
         Returns:
             The reason why it is not stored; None if it is, or was before.
@@ -121,23 +131,28 @@ class TraceKeeping:
         request = miss.request
         for key in (variant_key(request.key, content), request.key):
             there = open_softly(self._store.root, TRACES, key)
-            if isinstance(there, OpenedEntry) and there.header.key_parts.get(_CONTENT) == content:
+            if isinstance(there, OpenedEntry) and there.header.key_parts.get(CONTENT) == content:
                 if stale := staleness(there.header, request.parts, self._store.root):
                     self._store.quarantine_softly(there.finding(Damage.STALE, f"{some(stale)}."))
                     break
                 miss.header = there.header
                 self._compared(miss, same=False)
                 return None
+        if not self._may_write():
+            return _NOT_FIRST
         key = variant_key(request.key, content) if self._store.has(request.key) else request.key
         sealed = seal_entry(
             trace.payload(),
             key,
-            parts={**miss.parts, _CONTENT: content},
+            parts={**miss.parts, CONTENT: content},
             parents=tuple(miss.build.parents),
             seconds=miss.build.seconds,
         )
+        outcome = self._store.put_softly(key, sealed, miss.build.seconds)
+        if outcome is Outcome.PRESENT and tries > 1:  # another thread or process has stored one of this key meanwhile
+            return self._add(miss, trace, content, tries - 1)
         miss.header = read_header(sealed)
-        reason = miss.reason = self._put(key, sealed, miss.build.seconds)
+        reason = miss.reason = f"{outcome}" if isinstance(outcome, Refusal) else None
         self._store.record_spent(Spent(TRACES, key, miss.build.economics))
         if reason is None:
             self._compared(miss, same=False)
@@ -205,6 +220,8 @@ class TraceKeeping:
 
     def _put(self, key: str, data: bytes, seconds: float | None) -> str | None:
         """Store an entry; return the reason if it is not stored."""
+        if not self._may_write():
+            return _NOT_FIRST
         outcome = self._store.put_softly(key, data, seconds)
         return f"{outcome}" if isinstance(outcome, Refusal) else None
 

@@ -36,5 +36,5 @@ def traces_in_use() -> TraceStore:
         raise NotStorable(f"{reason}.")
     if not _known or _known[0][0] is not ours:
         store = store_of(ours.root, TRACES, max_bytes=ours.bound(), lock_timeout=timeout_in(os.environ))
-        _known[:] = [(ours, TraceStore(store, ours.shared))]
+        _known[:] = [(ours, TraceStore(store, ours.shared, ours.may_write))]
     return _known[0][1]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from jcache.errors import DamagedEntry
 from jcache.findings import Damage, Finding
 from jcache.fingerprint.describe import some
+from jcache.jax_internals import cache_hook
 from jcache.layout import Root
 from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly, staleness
 from jcache.runtime.worlds.comparisons import Comparisons
@@ -30,17 +31,20 @@ class TraceStore:
     Args:
         store: the store of the root that is written.
         shared: the read-only roots.
+        may_write: returns whether this process of the program stores traces; each one notes what it has compared.
 
     Attributes:
         store, shared: as given.
         keeping: stores traces in the root.
     """
 
-    def __init__(self, store: SealedStore, shared: Sequence[Root] = ()) -> None:
+    def __init__(
+        self, store: SealedStore, shared: Sequence[Root] = (), may_write: Callable[[], bool] = lambda: True
+    ) -> None:
         self.store = store
         self.shared = shared
         self._comparisons = Comparisons(store.root, TRACES, shared)
-        self.keeping = TraceKeeping(store, self._comparisons)
+        self.keeping = TraceKeeping(store, self._comparisons, may_write)
 
     def world(self, request: TraceRequest, resolution: int) -> World:
         """Return the world of a call.
@@ -57,7 +61,7 @@ class TraceStore:
         """Return what is known about a call in a world."""
         if world.unknown is not None and check is not Check.NEVER:
             return Judgement(refused=world.unknown)
-        return judge(self._comparisons, request.key, world, check)
+        return judge(self._comparisons, request.key, world, check, samples=cache_hook.process_index() == 0)
 
     def find(self, request: TraceRequest, judged: Judgement) -> StoredTrace | str | None:
         """Return the stored trace that serves a call or is to be compared.

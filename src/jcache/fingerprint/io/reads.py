@@ -90,9 +90,8 @@ class Reads:
         label = label_of(Look.FILE, path)
         if label in self._texts or self.reason is not None or self._is_own(whole) or _is_installed(whole):
             return False
-        if path.startswith(_SYSTEM) and not path.startswith(_SHARED_MEMORY):
-            if not (self.strict and path.startswith(_LIMITS)):
-                self.chance.add(path)
+        if path.startswith(_SYSTEM) and not path.startswith((_SHARED_MEMORY, _LIMITS)):
+            self.chance.add(path)
             if not self.strict:
                 return False
         text = self._contents.of_file(path)

@@ -82,7 +82,7 @@ class Judgement(NamedTuple):
         return _PROVISIONAL if by_chance else 0
 
 
-def judge(comparisons: Comparisons, key: str, world: World, check: Check) -> Judgement:
+def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, samples: bool = True) -> Judgement:
     """Return what is known about a call in a world.
 
     Args:
@@ -90,6 +90,7 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check) -> Jud
         key: the key of the call.
         world: the world.
         check: which starts compare.
+        samples: whether this process is one that compares at one start in 50 what has made no difference so far.
     """
     known = comparisons.of(key)
     same = [each for each in known if each.world == world.digest]
@@ -105,7 +106,8 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check) -> Jud
     learnt = _learnt(rows)
     for each, row in reversed(rows):
         if each.left == 0 and differing(row, world.components) <= learnt:
-            return Judgement(each, check is not Check.ALWAYS and _chance.randrange(_ONE_IN) > 0)
+            is_sample = samples and _chance.randrange(_ONE_IN) == 0
+            return Judgement(each, check is not Check.ALWAYS and not is_sample)
     if not rows:
         return Judgement(served[-1])
     if len(_drawn(rows, world.components, learnt)) >= _MOST_DRAWN:

@@ -1,0 +1,83 @@
+"""Votes of the processes of a program on a stored trace: it serves a call of theirs only if all have it.
+
+A program whose devices belong to several processes has to be the same in each of them. So before a stored trace serves
+a call with arrays or shardings on such devices, its processes tell one another by `rank_agreement` what they have, in
+up to three steps: the trace, the executable that they have loaded, and the StableHLO to compile if one of them has no
+executable. Where one process has another trace or none, all of them trace.
+
+The functions import nothing of JAX, so that importing this module costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+from jcache.jax_internals import rank_agreement
+
+_counts: Final[dict[str, Iterator[int]]] = {}  # of votes, by call and step
+
+
+class Vote:
+    """The votes of the processes of a call.
+
+    Args:
+        call: what identifies the call, the same in each process.
+        processes: the numbers of the processes.
+    """
+
+    def __init__(self, call: str, processes: tuple[int, ...]) -> None:
+        digest = hashlib.sha256(f"{call} {processes}".encode(errors="surrogatepass")).hexdigest()
+        self._name = f"jcache/trace/{digest}"
+        self._processes = processes
+
+    def all_have(self, step: str, which: str | None, build_seconds: float = 0.0) -> bool:
+        """Tell the other processes what this one has, and return whether all of them have the same.
+
+        Args:
+            step: what is voted on.
+            which: what identifies the thing that this process has; None if it has none.
+            build_seconds: what making it took: the others are waited for as long, 30 s at least.
+        """
+        state: Any = sys.modules["jax._src.distributed"].global_state
+        name = f"{self._name}/{step}"
+        place = f"{name}/{next(_counts.setdefault(name, itertools.count()))}"
+        return rank_agreement.agree(
+            state.client,
+            self._processes,
+            int(state.process_id),
+            place,
+            has=which is not None,
+            build_s=build_seconds,
+            which=which or "",
+        )
+
+
+def may_be_needed() -> bool:
+    """Return whether this process is one of several that `jax.distributed` has joined."""
+    state: Any = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    return getattr(state, "client", None) is not None
+
+
+def vote_of(call: str, values: Iterable[Any]) -> Vote | None:
+    """Return the votes of a call; None if its devices belong to one process.
+
+    Args:
+        call: what identifies the call, the same in each process.
+        values: its arrays and the shardings that it was jitted with, among any other things.
+    """
+    found: set[Any] = set()
+    for value in values:
+        with suppress(Exception):  # values of other types may have anything under these names
+            found |= set(getattr(getattr(value, "sharding", value), "device_set", ()))
+    processes = rank_agreement.processes_of(found)
+    return Vote(call, processes) if processes else None
+
+
+def is_shared(devices: Iterable[Any]) -> bool:
+    """Return whether some devices belong to several processes."""
+    return len({getattr(device, "process_index", 0) for device in devices}) > 1
