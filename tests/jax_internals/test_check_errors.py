@@ -10,6 +10,7 @@ from tests.helpers.jax_programs import run
 
 pytestmark = [
     pytest.mark.jax,
+    pytest.mark.contract,
     pytest.mark.skipif(version_of("jax") < [0, 6], reason="its jaxlib cannot make a traceback from frames"),
 ]
 

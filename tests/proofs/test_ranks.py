@@ -8,10 +8,15 @@ import pytest
 
 from jcache.layout import Kind
 from jcache.store.roots import open_root
+from tests.conftest import version_of
 from tests.helpers.ranks import run_ranks
 from tests.runtime.test_enable import clean
 
-pytestmark = [pytest.mark.jax, pytest.mark.full]
+pytestmark = [
+    pytest.mark.jax,
+    pytest.mark.full,
+    pytest.mark.skipif(version_of("jax") < [0, 6], reason="it stores no trace without absl"),
+]
 PROGRAM = """
 import contextlib, io
 from functools import partial
@@ -137,6 +142,7 @@ def test_ranks_with_a_root_each(tmp_path: Path, chance: Random, full: bool) -> N
         assert [set(each[1]) for each in later[-1]] == [ALWAYS_TRACED, ALWAYS_TRACED]
 
 
+@pytest.mark.contract
 def test_ranks_with_one_root(tmp_path: Path) -> None:
     """The second start is served if both have the same command, and a rank that calls a function alone never waits.
 
