@@ -63,7 +63,7 @@ def shapes_of(value: object) -> tuple[type, list[avals.Result]] | None:
     Raises:
         NotStorable: it has more than that.
     """
-    if type(value).__name__ != "ErrorEffect" or type(value).__module__ != "jax._src.checkify":
+    if type(value).__name__ != "ErrorEffect" or not type(value).__module__.startswith("jax."):
         return None
     from jax.core import ShapedArray
 
@@ -79,13 +79,14 @@ def shapes_of(value: object) -> tuple[type, list[avals.Result]] | None:
 def made(cls: type, results: Sequence[avals.Result]) -> Any:
     """Return the kind of errors of a class; raise `NotStorable` if the class is no error of `checkify`."""
     import jax
-    from jax._src import checkify
+    from jax._src import checkify, effects
 
     if not issubclass(cls, checkify.JaxException):
         raise NotStorable(f"{cls.__qualname__} is no error of checkify")
     shape: Any = jax.ShapeDtypeStruct
     arrays = [shape(each.shape, each.dtype, weak_type=each.weak_type) for each in avals.abstract(results, ())]
-    return checkify.ErrorEffect(cls, tuple(arrays))
+    kind: Any = vars(effects).get("ErrorEffect") or vars(checkify)["ErrorEffect"]  # the first since jax 0.12
+    return kind(cls, tuple(arrays))
 
 
 def are_same(one: Any, other: Any) -> bool:
