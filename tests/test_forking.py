@@ -1,6 +1,5 @@
 """Objects that are notified in a forked child."""
 
-import gc
 import os
 
 from jcache.forking import TellInChild
@@ -23,7 +22,6 @@ def test_each_object_that_is_alive_is_told_once_in_the_child_alone() -> None:
     registry.add(kept)
     registry.add(dropped)
     del dropped
-    gc.collect()
     child = os.fork()
     if child == 0:
         os._exit(kept.told)

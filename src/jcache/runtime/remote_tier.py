@@ -33,7 +33,7 @@ from jcache.runtime.circuit_breaker import CircuitBreaker
 from jcache.runtime.remote_claims import SILENCE_S, Claims
 from jcache.runtime.remote_request import Request
 from jcache.runtime.remote_signatures import SignedEntries
-from jcache.runtime.remote_uploads import ReleasedClaim, Upload, Uploads, Uses
+from jcache.runtime.remote_uploads import ReleasedClaim, Trouble, Upload, Uploads, Uses
 from jcache.runtime.verified_read import VerifiedEntry, build_seconds
 from jcache.verify.faults import fault_of
 from jcache.verify.signatures import Signers
@@ -96,8 +96,9 @@ class RemoteTier:
         self._used: set[RemoteId] = set()  # entries that have come from the store since the last flush
         self._unsound: set[tuple[Kind, str]] = set()  # entries with the right digest of wrong bytes
         signers = self._signers
+        self._trouble = Trouble()
+        self._note = self._trouble.note  # refers to no tier: what is in no cycle closes its connections at once
         self._signed = signers and SignedEntries(self._remote, signers, self._answer, self._note)
-        self._trouble: str | None = None  # to be told in the thread of the program
         self._has_warned = False
         writing = open_remote(self._url, _WRITING) if self._writes else None
         self._uploads = None if writing is None else Uploads(writing, self._breaker, self._note)
@@ -137,7 +138,7 @@ class RemoteTier:
         signed = self._signed
         digests = None if signed is None else signed.digests(kind, key)
         if signed is not None and not digests:
-            is_to_be_told = digests is not None and self._trouble is None
+            is_to_be_told = digests is not None and self._trouble.text is None
             if is_to_be_told and self._answer(lambda _: self._remote.exists(kind, namespace, key)):
                 signed.refuse(kind, key)
             return None
@@ -273,14 +274,11 @@ class RemoteTier:
         seconds = build_seconds(found.data) if kind is Kind.EXECUTABLES and found.seconds is None else found.seconds
         return VerifiedEntry(found.data, seconds)
 
-    def _note(self, trouble: str) -> None:
-        self._trouble = self._trouble or trouble
-
     def _tell(self) -> None:
         """Warn of the first trouble."""
-        if self._trouble is not None and not self._has_warned:
+        if self._trouble.text is not None and not self._has_warned:
             self._has_warned = True
-            self._warn(self._trouble)
+            self._warn(self._trouble.text)
 
     def _after_fork(self) -> None:
         """Begin anew in a forked child: connections and uploads are the parent's.
@@ -292,7 +290,9 @@ class RemoteTier:
             self._open()
         else:
             self._is_off, self._has_warned = True, False
-            self._trouble = f"{self} is not asked in forked processes, which its client does not support: spawn them."
+            self._trouble.text = (
+                f"{self} is not asked in forked processes, which its client does not support: spawn them."
+            )
 
 
 _TIERS: Final = TellInChild(RemoteTier._after_fork)

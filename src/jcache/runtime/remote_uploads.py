@@ -87,6 +87,20 @@ class Uses(NamedTuple):
 Job = Upload | ReleasedClaim | Uses
 
 
+class Trouble:
+    """The first trouble with a store, which any thread notes and the thread of the program tells.
+
+    Attributes:
+        text: the sentences about it; None if there was none.
+    """
+
+    text: str | None = None
+
+    def note(self, text: str) -> None:
+        """Note some trouble, unless there was some before."""
+        self.text = self.text or text
+
+
 class Uploads:
     """Stores entries in the background; several threads may use it.
 
