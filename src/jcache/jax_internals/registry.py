@@ -27,9 +27,11 @@ def mesh_in_effect() -> str:
     """Return what tells this thread's mesh from others, also one of the deprecated ``with mesh:``; empty for none."""
     module: Any = sys.modules.get("jax._src.mesh")
     within = getattr(getattr(module, "thread_resources", None), "env", None)
-    current = [getattr(module, f"get_{kind}_mesh", lambda: None)() for kind in ("concrete", "abstract")]
-    meshes = [getattr(within, "physical_mesh", None), *current]
-    return "; ".join(f"{mesh} {_devices(mesh)}" for mesh in meshes if not getattr(mesh, "empty", True))
+    concrete, abstract = (getattr(module, f"get_{kind}_mesh", lambda: None)() for kind in ("concrete", "abstract"))
+    if abstract is not None and abstract == getattr(concrete, "abstract_mesh", None):
+        abstract = None
+    meshes = ("with ", getattr(within, "physical_mesh", None)), ("", concrete), ("", abstract)
+    return "; ".join(f"{how}{mesh} {_devices(mesh)}" for how, mesh in meshes if not getattr(mesh, "empty", True))
 
 
 def _devices(mesh: Any) -> list[int]:  # noqa: ANN401  a type of JAX
