@@ -27,8 +27,6 @@ if whose == "jax":
     jit = jax.jit
 else:
     import jcache
-    from jcache.jax_internals import rank_agreement
-    rank_agreement._PATIENCE_S = 20.0
     jcache.enable(root, write="all", strict=True)
     jit = jcache.jit
 mesh = Mesh(np.array(jax.devices()), ("d",))
