@@ -259,3 +259,26 @@ def test_what_functions_classes_and_objects_hold_is_told(number: int) -> None:
     """Their names alone would not tell when that has changed."""
     one, same, other = (LooseDigests().of(holding(rate)[number]) for rate in (2.0, 2.0, 3.0))
     assert one == same != other
+
+
+def test_each_global_of_a_module_and_its_parts_are_told(tmp_path: Path) -> None:
+    """So that what is learnt about one says nothing of the others; a reading of a clock is no part of them."""
+    source = """
+        import importlib, time, types
+        class Settings:
+            def __init__(self): self.rate = {rate}; self.inner = {{"deep": [{deep}]}}
+        def build(): return importlib.import_module("model")
+        SETTINGS, TABLE, SPACE = Settings(), {{"a": {{"b": {b}}}, "c": 3}}, types.SimpleNamespace(x={x})
+        BEGUN = time.time()
+    """
+    found = []
+    for number, changed in enumerate([{}, {"rate": 9}, {"deep": 9}, {"b": 9}, {"x": 9}]):
+        given = {"rate": 1, "deep": 2, "b": 3, "x": 4} | changed
+        with imported(tmp_path / f"{number}", source.format(**given)) as module:
+            found.append(dict(fingerprint(module.build).loose))
+    of = "globals of model: "
+    differ = [{label.removeprefix(of) for label in each if each[label] != found[0][label]} for each in found]
+    assert not any("BEGUN" in label for label in found[0]) and differ[0] == set()
+    paths = ["SETTINGS.rate", "SETTINGS.inner.deep", "TABLE.a.b", "SPACE.x"]
+    for path, labels in zip(paths, differ[1:], strict=True):
+        assert path in labels and not any(other in labels for other in paths if other != path)

@@ -79,8 +79,7 @@ def fingerprint(
         walk.snapshot.hold(walk.alive, unread)
         labels = sorted(walk.parts)
         parts = Frozen((label, walk.parts[label].words) for label in labels)
-        digests = LooseDigests()
-        loose = {} if before else {label: digests.of(value) for label, value in walk.loose}
+        loose = {} if before else LooseDigests().by_label(walk.loose)
         return Fingerprint(
             name, total(walk.parts).hex(), parts, for_trace, tuple(sorted(walk.chance)), Frozen(sorted(loose.items())),
             walk.snapshot, depends_on,

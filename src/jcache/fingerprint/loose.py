@@ -7,23 +7,29 @@ The digests tell whether such a value is still the same as when a result was com
 
 import marshal
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from types import FunctionType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.bytecode import IMPORT
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import meaning
-from jcache.fingerprint.describe import attribute_of, shortened
+from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
+from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused, type_name
 from jcache.fingerprint.values import CACHED, Encoder
 
+FUNCTIONS: Final = "(functions)"  # stands among the names of globals for all functions to which they lead
 _MAX_VALUES: Final = 10_000  # inside of one value; further ones do not count
 _MAX_IN_GLOBAL: Final = 500  # inside of one global of a module of which all count,
 _MAX_IN_FURTHER: Final = 10  # and inside of one after many
 _MANY_IN_GLOBALS: Final = 20_000
+_MAX_LABELS: Final = 2_000  # in a world; further modules count as a whole
+_MAX_PARTS: Final = 100  # of a dict or an object that count one by one, and so do their parts,
+_MAX_DEPTH: Final = 2  # to this depth
+_NAMESPACES: Final = frozenset({"Namespace", "SimpleNamespace"})  # of argparse and types
 _MANY: Final = 64  # scalars in one container, which are encoded all at once
 _MARSHAL: Final = 2  # the last version of the format in which equal values have equal bytes
 _MAX_ARRAY_BYTES: Final = 64 << 20  # of a larger array samples count
@@ -43,17 +49,42 @@ class LooseDigests:
     def __init__(self) -> None:
         self._functions: dict[int, _Function] = {}
         self._in_globals = 0
+        self._readings = Readings()
+
+    def by_label(self, loose: Iterable[tuple[str, Any]]) -> dict[str, str]:
+        """Return a short digest for each value, by label; for a module's globals one for each of them and its parts.
+
+        So what is learnt about one of them, which is another one at each start, says nothing of the others.
+        """
+        found = {}
+        for label, value in loose:
+            items = self._of_items(value) if type(value) is ModuleGlobals else {}
+            found[label] = self.of(items or value)
+            if len(found) + len(items) <= _MAX_LABELS:
+                found |= {f"{label}: {name}": digest for name, digest in items.items()}
+                found |= self._of_parts(label, value.items) if items else {}
+        return found
+
+    def _of_parts(self, label: str, items: Mapping[str, Any]) -> dict[str, str]:
+        parts = [(name, each) for name, each in _parts(items) if not self._readings.has(type(each), each)]
+        limit = _MAX_IN_GLOBAL if len(parts) <= _MAX_PARTS else _MAX_IN_FURTHER
+        encoded = ((name, _encoded(each, _LooseEncoder.encode, limit)[0]) for name, each in parts[:_MAX_LABELS])
+        return {f"{label}: {name}": shortened(digest) for name, digest in encoded}
 
     def of(self, value: Any) -> str:
         """Return a short digest of a value; of its type alone if the value cannot be encoded."""
-        value = self._of_items(value) if type(value) is ModuleGlobals else value
         digest, reached = _encoded(value, _LooseEncoder.encode, _MAX_VALUES)
         return shortened(sha256(b"".join([digest, *self._following(reached, _MAX_VALUES)])))
 
     def _of_items(self, module: "ModuleGlobals") -> dict[str, str]:
-        """Return the digests of a module's globals by name, and one of all functions to which they lead."""
+        """Return the digests of a module's globals by name, and one of all functions to which they lead.
+
+        A global that is a clock reading does not count.
+        """
         found, reached = {}, list[FunctionType]()
         for name, value in module.items.items():
+            if self._readings.has(type(value), value):
+                continue
             digest, functions = self._in_global(value, _LooseEncoder.encode)
             found[name] = shortened(digest)
             reached += functions
@@ -62,7 +93,7 @@ class LooseDigests:
             following = sorted(own.values())
         else:
             following = self._following(reached, _MAX_IN_GLOBAL)
-        return found | {"(functions)": shortened(sha256(b"".join(following)))}
+        return found | {FUNCTIONS: shortened(sha256(b"".join(following)))}
 
     def _in_global(self, value: Any, encode: "_Encode") -> tuple[bytes, list[FunctionType]]:
         """Return the digest of a value in a module's globals, and the functions to which it leads."""
@@ -92,6 +123,24 @@ class _Function(NamedTuple):
     function: FunctionType
     digest: bytes
     reached: list[FunctionType]
+
+
+def _parts(items: Mapping[str, Any], depth: int = 1) -> Iterator[tuple[str, Any]]:
+    """Yield the items of the dicts and the attributes of the objects that are among some values, with their paths."""
+    for name, value in items.items():
+        kind = type(value)
+        if kind is dict:
+            inner = value.copy()
+        elif kind.__name__ in _NAMESPACES or (
+            not issubclass(kind, type | ModuleType) and origins.of_module_named(str(kind.__module__)) == origins.USER
+        ):
+            inner = vars_of(value)
+        else:
+            continue
+        if 0 < len(inner) <= _MAX_PARTS and all(type(each) is str for each in inner):
+            yield from ((f"{name}.{part}", each) for part, each in inner.items())
+            if depth < _MAX_DEPTH:
+                yield from ((f"{name}.{part}", each) for part, each in _parts(inner, depth + 1))
 
 
 def _encoded(value: Any, encode: "_Encode", limit: int) -> tuple[bytes, list[FunctionType]]:

@@ -111,6 +111,19 @@ def test_values_that_no_code_names_are_learnt_at_once(known: Comparisons) -> Non
     assert judged_in(known, {label: "77", "source a.py": "2"}).new == "a.py changed"
 
 
+def test_what_code_may_read_of_a_module_is_learnt_by_its_parts(known: Comparisons) -> None:
+    """A global that differs at each of four starts is learnt, and no other one of its module is."""
+    of = "loose globals of model"
+    for number in range(4):
+        parts = {f"{of}: RUN": f"{number}", f"{of}: RATES.low": "1", f"{of}: (functions)": "1"}
+        now = parts | {of: f"whole {number}", f"{of}: RATES": "1"}
+        assert not judged_in(known, now).may_serve
+        known.add(KEY, HEADER, World({**BASE, **now}))
+    assert judged_in(known, {**now, of: "whole 5", f"{of}: RUN": "5"}).may_serve
+    other = {**now, of: "whole 6", f"{of}: RATES": "2", f"{of}: RATES.low": "2", f"{of}: (functions)": "2"}
+    assert judged_in(known, other).new == "globals of model: RATES.low changed"
+
+
 def test_a_result_by_chance_is_compared_at_two_more_starts(known: Comparisons) -> None:
     """Then it is served; another result in the same world is refused for good."""
     assert Judgement().left_after(by_chance=True, same=False) == 2

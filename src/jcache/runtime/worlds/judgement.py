@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from jcache.fingerprint.chance import STATE_OF
+from jcache.fingerprint.loose import FUNCTIONS
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.runs.calls import COMPARING
 from jcache.runtime.worlds.comparisons import Compared, Comparisons
@@ -19,7 +20,8 @@ _ONE_IN: Final = 50
 _NOT_COMPARED: Final = "it was not compared in this world"
 _PROVISIONAL: Final = 2  # starts that compare a result which may be by chance
 _chance: Final = random.Random()  # noqa: S311  of our own: the program's is as the program left it
-_LEARNT_AFTER: Final = {"arguments": 3, "directory": 3, "environment": 3, "resolution": 3, "loose": 1}
+_LEARNT_AFTER: Final = {"arguments": 3, "directory": 3, "environment": 3, "resolution": 3, "loose": 1, "globals": 3}
+_GLOBALS: Final = f"{LOOSE}globals of "  # values that code may read, by a name that it computes
 _SHOWN: Final = 3
 _STATE: Final = LOOSE + STATE_OF
 _MOST_DRAWN: Final = 4  # results that differ by the state of a shared random generator alone
@@ -129,9 +131,18 @@ def differing(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
 
 def in_words(labels: Collection[str], then: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Return what is new in a world, in a few words such as ``train.py changed``."""
-    told = [_told(label, then.get(label), now.get(label)) for label in sorted(labels, key=_rank)]
+    wholes = {label[:end] for label in labels if label.startswith(_GLOBALS) for end in _ends(label)}
+    shown = sorted(set(labels) - wholes, key=_rank)
+    shown = [label for label in shown if not label.endswith(FUNCTIONS)] or shown
+    told = [_told(label, then.get(label), now.get(label)) for label in shown]
     rest = len(told) - _SHOWN
     return ", ".join(told[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _ends(label: str) -> list[int]:
+    """Return where the labels of a module and of the globals end that a part of a global is in."""
+    start = label.find(": ")
+    return [] if start < 0 else [start, *(at for at in range(start, len(label)) if label[at] == ".")]
 
 
 def _told(label: str, then: str | None, now: str | None) -> str:
@@ -158,7 +169,7 @@ def _learnt(rows: Sequence[tuple[Compared, Mapping[str, str]]]) -> set[str]:
     """
     found: set[str] = set()
     for label in {label for _, row in rows for label in row}:
-        after = _LEARNT_AFTER.get(label.partition(" ")[0])
+        after = _LEARNT_AFTER.get("globals" if label.startswith(_GLOBALS) else label.partition(" ")[0])
         if after is not None:
             values: dict[str, set[str | None]] = {}
             for each, row in rows:
