@@ -38,7 +38,7 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
     found = {
         "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
         "flags": _digest(list(sys.flags), sorted(sys._xoptions.items()), sys.warnoptions),
-        "arguments": _digest([relative(each, top) for each in _arguments()]),
+        "arguments": _digest([_relative(each, top) for each in _arguments()]),
         "directory": os.path.relpath(_working_directory(), top),
     }
     code, reason = _main_code()
@@ -48,7 +48,7 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
     prefixes = _PREFIXES + tuple(f"{name.upper()}_" for name in packages if name not in _NO_PACKAGES)
     for name in list(os.environ):
         if name == "PYTHONHASHSEED" or ((name in variables or name.startswith(prefixes)) and not _is_of_caches(name)):
-            found[f"environment {name}"] = _digest(relative(os.environ.get(name, ""), top))
+            found[f"environment {name}"] = _digest(_relative(os.environ.get(name, ""), top))
     return found, reason
 
 
@@ -75,7 +75,7 @@ def _main_code() -> tuple[str | None, str | None]:
     return None, "the program was not read from a file"
 
 
-def relative(text: str, top: str) -> str:
+def _relative(text: str, top: str) -> str:
     """Return a path below the program's directory from there; any other text as it is."""
     return os.path.relpath(text, top) if text.startswith(os.path.join(top, "")) else text
 

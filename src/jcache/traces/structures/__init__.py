@@ -24,9 +24,6 @@ reader has, too. The nodes of all likes are numbered together from 0, parents be
               | {"sentinel": ["module:name", class]}   an instance without state, such as equinox's `MISSING`
               | {"like": [number, position…]}     the auxiliary data of this node of the likes, or a part of them
               | {"structure": structure}          a treedef, which has no likes
-              | {"place": [[file, function, first line, line]…]}   where an error of `checkify` was made; the file from
-                                                the program's directory, where it is below that
-              | {"error": [aux, [shape, dtype, is weak, null]…]}  a kind of `checkify`'s errors, with its class first
               | {"data": base64}                  anything else that `jcache.formats.pytrees` stores
 
 A position is the number of an item of a list or tuple, or of a value of a dict in the order of its keys, which are str.

@@ -6,19 +6,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from jcache.errors import DamagedEntry, NotStorable, Unresolved
+from jcache.errors import DamagedEntry, Unresolved
 from jcache.formats import pytrees
 from jcache.formats.pytrees.classes import fields_of_namedtuple, find, is_namedtuple, lookup, name_of
-from jcache.jax_internals import check_errors, treedefs
-from jcache.jax_internals.avals import Result
+from jcache.jax_internals import treedefs
 from jcache.jax_internals.registry import registry
 from jcache.jax_internals.treedefs import LEAF, Json, Node, Treedef, nodes_of
-from jcache.runtime.worlds import surroundings
 
 _MAX_DEPTH: Final = 200  # levels of a node's auxiliary data
 _NOT_THERE: Final = "A stored structure is like a part of the arguments that they do not have."
@@ -102,22 +99,6 @@ class _Reader:
         except TypeError as error:  # a key that cannot be hashed
             raise _malformed() from error
 
-    def _error(self, value: list[Json], depth: int) -> Any:
-        try:
-            cls, *told = (self._aux(part, depth) for part in value)
-            results = [Result(tuple(shape), f"{dtype}", bool(is_weak)) for shape, dtype, is_weak, _ in told]
-            return check_errors.made(cls, results)
-        except (NotStorable, TypeError, ValueError) as error:
-            raise _malformed() from error
-
-    def _place(self, value: list[Json], _depth: int) -> Any:
-        if not all(type(frame) is list and list(map(type, frame)) == [str, str, int, int] for frame in value):
-            raise _malformed()
-        top = surroundings.program_directory()
-        return check_errors.Place(
-            (file if file[:1] == "<" else os.path.join(top, file), *rest) for file, *rest in value
-        )
-
     def _object(self, name: str, _depth: int) -> Any:
         return treedefs.object_named(name)
 
@@ -156,8 +137,6 @@ _READ: Final[dict[str, tuple[type, Callable[[_Reader, Any, int], Any]]]] = {
     "like": (list, _Reader._part),
     "data": (str, _Reader._data),
     "structure": (list, lambda _, value, __: decode(value, ())),
-    "place": (list, _Reader._place),
-    "error": (list, _Reader._error),
 }
 
 

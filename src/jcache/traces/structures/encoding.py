@@ -16,11 +16,11 @@ from jcache.errors import DamagedEntry, NotStorable, Unresolved
 from jcache.formats import pytrees
 from jcache.formats.pytrees.classes import find, name_of
 from jcache.formats.pytrees.grammar import is_text
-from jcache.jax_internals import check_errors, treedefs
+from jcache.jax_internals import treedefs
 from jcache.jax_internals.treedefs import LEAF, Json, Node, Treedef, nodes_of
-from jcache.runtime.worlds import surroundings
 from jcache.traces.structures.decoding import decode
 
+_CHECKED: Final = "jax._src.checkify:Error"
 _WAY_OUT: Final = "make it a part of an argument, or register its class with `jcache.register_class`"
 
 
@@ -37,7 +37,7 @@ def encode(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
     try:
         encoded = _encoded(treedef, likes)
         again = decode(encoded, likes)
-        same = check_errors.are_same(again, treedef) and _encoded(again, likes) == encoded
+        same = bool(again == treedef) and _encoded(again, likes) == encoded
     except NotStorable as refused:
         raise NotStorable(f"The structure of the result cannot be stored: {refused}: {_WAY_OUT}.") from refused
     except Exception as error:
@@ -71,6 +71,8 @@ def _encoded(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
 
 
 def _attempt(known: _Likes, node: Node | None) -> Json | NotStorable:
+    if node is not None and name_of(node.cls) == _CHECKED:  # its numbers are constants of the program
+        return NotStorable("kinds of errors whose numbers are others in each process")
     try:
         return node and known.written(node.aux)
     except NotStorable as refused:
@@ -142,11 +144,6 @@ class _Likes:
             return parts if type(aux) is list else {"tuple": parts}
         if type(aux).__name__ == "PyTreeDef":
             return {"structure": _encoded(aux, ())}
-        if (place := check_errors.place_of(aux)) is not None:
-            top = surroundings.program_directory()
-            return {"place": [[surroundings.relative(file, top), *rest] for file, *rest in place.frames]}
-        if (kind := check_errors.shapes_of(aux)) is not None:
-            return {"error": [_by_name(kind[0]), *map(list, kind[1])]}
         written = self._dict(aux, at) if type(aux) is dict else _by_name(aux)
         return written or _data(aux) or self._like(aux, at)
 
