@@ -103,6 +103,7 @@ def agree(
     has: bool,
     build_s: float = 0.0,
     which: str = "",
+    patience_s: "float | None" = None,
 ) -> bool:
     """Return whether all processes have an executable, and the same one; wait for them, but not for long.
 
@@ -114,6 +115,8 @@ def agree(
         has: whether this process has it.
         build_s: what compiling it took, for as long as which waiting is worth it.
         which: what identifies the executable, where processes may have different ones.
+        patience_s: how long to wait at most; None for as long as compiling took, at least 30 s, and 2 s after a wait
+            in vain.
     """
     if not has:
         _settle(client, place, _MISS)
@@ -123,11 +126,12 @@ def agree(
     except Exception:
         return _settle(client, place, _MISS)
     patience = _PATIENCE_AFTER_SILENCE_S if _Others.are_silent else max(_PATIENCE_S, min(build_s, _MOST_PATIENCE_S))
-    end = time.monotonic() + patience
+    end = time.monotonic() + (patience if patience_s is None else patience_s)
     verdict = (
         _collected(client, place, len(processes), end) if process == processes[0] else _awaited(client, place, end)
     )
-    _Others.are_silent = verdict is None
+    if patience_s is None:
+        _Others.are_silent = verdict is None
     return _settle(client, place, _MISS) if verdict is None else verdict == _HIT
 
 

@@ -5,6 +5,10 @@ a call with arrays or shardings on such devices, its processes tell one another 
 up to three steps: the trace, the executable that they have loaded, and the StableHLO to compile if one of them has no
 executable. Where one process has another trace or none, all of them trace.
 
+Processes need not call the same functions in the same order, and a vote that nobody else casts costs time. So a process
+waits for the others no longer than about as long as tracing took, and once it has waited in vain it has nothing in any
+later vote.
+
 The functions import nothing of JAX, so that importing this module costs nothing.
 """
 
@@ -13,12 +17,16 @@ from __future__ import annotations
 import hashlib
 import itertools
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
 from jcache.jax_internals import rank_agreement
 
+TRACE, EXECUTABLE, PROGRAM = "trace", "executable", "program"
+_PATIENCE_S: Final = 2.0
+_MOST_PATIENCE_S: Final = 600.0
 _counts: Final[dict[str, Iterator[int]]] = {}  # of votes, by call and step
 
 
@@ -28,33 +36,45 @@ class Vote:
     Args:
         call: what identifies the call, the same in each process.
         processes: the numbers of the processes.
+
+    Attributes:
+        processes: as given.
     """
 
     def __init__(self, call: str, processes: tuple[int, ...]) -> None:
         digest = hashlib.sha256(f"{call} {processes}".encode(errors="surrogatepass")).hexdigest()
         self._name = f"jcache/trace/{digest}"
-        self._processes = processes
+        self.processes = processes
 
-    def all_have(self, step: str, which: str | None, build_seconds: float = 0.0) -> bool:
+    def all_have(self, step: str, which: str | None, seconds: float = 0.0) -> bool:
         """Tell the other processes what this one has, and return whether all of them have the same.
 
         Args:
             step: what is voted on.
             which: what identifies the thing that this process has; None if it has none.
-            build_seconds: what making it took: the others are waited for as long, 30 s at least.
+            seconds: what making it took: the others are waited for as long, 2 s at least and 10 minutes at most.
         """
         state: Any = sys.modules["jax._src.distributed"].global_state
         name = f"{self._name}/{step}"
         place = f"{name}/{next(_counts.setdefault(name, itertools.count()))}"
-        return rank_agreement.agree(
-            state.client,
-            self._processes,
-            int(state.process_id),
-            place,
-            has=which is not None,
-            build_s=build_seconds,
-            which=which or "",
-        )
+        patience = min(max(_PATIENCE_S, seconds), _MOST_PATIENCE_S)
+        has, began = which is not None and not _Others.are_silent, time.monotonic()
+        given: dict[str, Any] = {"has": has, "which": which or "", "patience_s": patience}
+        all_have = rank_agreement.agree(state.client, self.processes, int(state.process_id), place, **given)
+        if has and not all_have and time.monotonic() - began >= patience:
+            _Others.are_silent = True
+        return all_have
+
+    def give_up(self) -> None:
+        """Tell the other processes, which go on after the vote on the trace, that this one cannot."""
+        for step in (EXECUTABLE, PROGRAM):
+            self.all_have(step, None)
+
+
+class _Others:
+    """Whether this process has waited for another one in vain."""
+
+    are_silent = False
 
 
 def may_be_needed() -> bool:

@@ -13,15 +13,16 @@ from contextlib import suppress
 from typing import Any, Final
 
 from jcache import clock
-from jcache.jax_internals import callbacks, preload, rank_votes, stablehlo
+from jcache.jax_internals import callbacks, preload, rank_agreement, rank_votes, stablehlo
 from jcache.jax_internals.compile_record import CannotReplay, Replay
 from jcache.jax_internals.gc_pause import collector
 from jcache.jax_internals.module_text import text_digest
 from jcache.layout import name_of
 
+_LOADING_S: Final = 30.0  # which executable is loaded may take others as long
 _EVENTS: Final = "/jax/compilation_cache/"
 _ANOTHER: Final = "another process lacks its StableHLO, or does not answer"
-_UNTOLD: Final = "its devices belong to several processes, on which none of its arguments and shardings lies"
+_UNTOLD: Final = "its devices belong to several processes, which have not voted on its trace"
 
 
 def executable_of(
@@ -51,21 +52,32 @@ def executable_of(
     replay.signature = stablehlo.signature(marker)
     replay.device_key = stablehlo.device_key(replay.signature, backend, devices, compile_options)
     replay.load_context = preload.load_context_of(devices, compile_options, replay.targets)
-    if replay.vote is None and rank_votes.is_shared(devices.flat):
-        raise CannotReplay(_UNTOLD)
+    _check_vote(replay, devices)
     executable = _load(replay, compile_options, backend, rest)
     collector.go_on()  # compiling may take long
     if executable is None:
         artifact = replay.artifact(replay.signature)
         if artifact is None:
-            _all_have(replay, "program", None)
+            _all_have(replay, rank_votes.PROGRAM, None)
             raise CannotReplay
         program = stablehlo.module_of(artifact)  # the marker's context may be another thread's, too
-        if replay.vote is not None and not _all_have(replay, "program", text_digest(program)):
+        if replay.vote is not None and not _all_have(replay, rank_votes.PROGRAM, text_digest(program)):
             raise CannotReplay(_ANOTHER)
         stablehlo.set_logging_option(program, compile_options)
         executable, replay.compiled = compile_it(program)
     return executable
+
+
+def _check_vote(replay: Replay, devices: Any) -> None:
+    """Have only those processes vote to which the devices belong: JAX may compile a trace for other devices again.
+
+    Raises:
+        CannotReplay: other processes than these have voted on the trace.
+    """
+    if not rank_votes.is_shared(devices.flat):
+        replay.vote = None
+    elif replay.vote is None or replay.vote.processes != rank_agreement.processes_of(devices.flat):
+        raise CannotReplay(_UNTOLD)
 
 
 def _all_have(replay: Replay, step: str, which: str | None, build_seconds: float = 0.0) -> bool:
@@ -92,7 +104,7 @@ def _load(replay: Replay, compile_options: Any, backend: Any, rest: Sequence[Any
             if executable is not None:
                 found, build_seconds = key, seconds or 0.0
                 break
-    if not _all_have(replay, "executable", found, build_seconds) or found is None:
+    if not _all_have(replay, rank_votes.EXECUTABLE, found, max(build_seconds, _LOADING_S)) or found is None:
         return None
     replay.loaded = found
     _tell_of_hit(found, build_seconds, clock.monotonic() - started)

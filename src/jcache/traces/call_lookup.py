@@ -123,7 +123,8 @@ class CallLookup:
         if vote is None:
             return looked_up
         stored = looked_up.stored if looked_up is not None and looked_up.may_serve else None
-        if vote.all_have("trace", None if stored is None else stored.content) or looked_up is None or stored is None:
+        content, seconds = (None, 0.0) if stored is None else (stored.content, stored.opened.header.build_seconds)
+        if vote.all_have(rank_votes.TRACE, content, seconds) or looked_up is None or stored is None:
             return looked_up and looked_up._replace(vote=vote)
         self.refuse(_ANOTHER, looked_up.request.key, looked_up.rough_key)
         observers.tell_trace(TraceCall(self.name, None, BYPASSED, _ANOTHER))
@@ -136,7 +137,9 @@ class CallLookup:
         from jax.tree_util import tree_leaves
 
         with suppress(Exception):  # the program goes on after any error, and such a call is traced
-            call = rough_call_key(self._rough_function_key, self.statics, traced.args, traced.kwargs)
+            leaves: list[Any] = []  # the static arguments may differ
+            self.statics.replaced(traced.args, traced.kwargs, lambda _, value: leaves.extend(tree_leaves(value)))
+            call = "\0".join([self._rough_function_key, *tracing.types_of(leaves)])
             return rank_votes.vote_of(call, tree_leaves((program_arguments(), self._shardings)))
         return None
 

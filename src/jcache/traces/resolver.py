@@ -155,12 +155,16 @@ class Resolver:
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
             reason = f"its result cannot be made: {error}"
             self.lookup.refuse(reason, request.key)
+            if vote is not None:
+                vote.give_up()
             return reason
         seconds, cpu_seconds = clock.monotonic() - started[0], clock.thread_cpu() - started[1]
         begun = 0.0 if looked_up.ahead is None else looked_up.ahead.seconds
         replay(seconds - begun, looked_up.ahead)
         remade = unflattened(structure, values)
         if not isinstance(remade, Remade):  # JAX's trace has the marker already, so it cannot be used
+            if vote is not None:
+                vote.give_up()
             raise CannotReplay(remade)
         memos.served(stored.opened.header.key_parts)
         return (remade.value,)
