@@ -27,6 +27,8 @@ if whose == "jax":
     jit = jax.jit
 else:
     import jcache
+    from jcache.jax_internals import rank_votes
+    rank_votes._PATIENCE_S = 30.0  # on a busy machine
     jcache.enable(root, write="all", strict=True)
     jit = jcache.jit
 mesh = Mesh(np.array(jax.devices()), ("d",))
@@ -66,6 +68,11 @@ def placed(w, x):
     print("traced", "placed")
     return w @ x
 
+@partial(jit, static_argnames="log")
+def logged(x, log):
+    print("traced", "logged")
+    return x.sum()
+
 @jit
 def constrained(scale):
     print("traced", "constrained")
@@ -88,6 +95,7 @@ with contextlib.redirect_stdout(io.StringIO()) as printed:
         "given_away": plain(given_away(place(np.ones(8, np.float32), split))),
         "made": plain(made(7)),
         "placed": plain(placed(w, x)),
+        "logged": plain(logged(x, log=rank == 0)),
         "constrained": plain(constrained(2.0)),
     }
     if rank == int(sys.argv[3]):
@@ -95,7 +103,7 @@ with contextlib.redirect_stdout(io.StringIO()) as printed:
 print(json.dumps([results, printed.getvalue().split()[1::2]]))
 """
 ALWAYS_TRACED = {"constrained"}  # neither arguments nor options tell that its devices belong to several processes
-SHARED = {"total", "step", "often", "given_away", "made", "placed"}
+SHARED = {"total", "step", "often", "given_away", "made", "placed", "logged"}
 
 
 def started(whose: str, roots: list[Path], alone: int, *words: str) -> list[Any]:
