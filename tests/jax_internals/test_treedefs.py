@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from jcache.errors import Unresolved
-from jcache.jax_internals.treedefs import findable_name, is_sentinel, name_in_module, object_named, parts_of
+from jcache.jax_internals.treedefs import (
+    findable_name,
+    is_error_of_checkify,
+    is_sentinel,
+    name_in_module,
+    object_named,
+    parts_of,
+)
 from tests.helpers.jax_programs import run
 
 
@@ -53,6 +60,14 @@ def test_a_sentinel_has_no_state() -> None:
     assert is_sentinel(mark) and not is_sentinel(object()) and not is_sentinel(Slotted())
     mark.x = 1  # type: ignore[attr-defined]
     assert not is_sentinel(mark)
+
+
+def test_errors_of_checkify_are_known() -> None:
+    """They are JAX's, and a class of the program with the same name is not."""
+    from jax.experimental import checkify
+
+    assert is_error_of_checkify(checkify.Error)
+    assert not is_error_of_checkify(type("Error", (), {}))
 
 
 def test_the_parts_of_a_dict_have_one_order() -> None:

@@ -72,6 +72,11 @@ def is_sentinel(value: object) -> bool:
     return cls.__base__ is object and "__dict__" in vars(cls) and not vars_of(value) and not slots_of(cls)
 
 
+def is_error_of_checkify(cls: type) -> bool:
+    """Return whether a class is the one of the errors that functions of `checkify` return."""
+    return cls.__name__ == "Error" and cls.__module__ == "jax._src.checkify"
+
+
 def parts_of(aux: Any) -> list[Any] | None:
     """Return the parts of a list, a tuple or a dict of str, in an order that does not depend on the dict's order."""
     if type(aux) is list or type(aux) is tuple:

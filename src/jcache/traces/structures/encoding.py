@@ -20,7 +20,6 @@ from jcache.jax_internals import treedefs
 from jcache.jax_internals.treedefs import LEAF, Json, Node, Treedef, nodes_of
 from jcache.traces.structures.decoding import decode
 
-_CHECKED: Final = "jax._src.checkify:Error"
 _WAY_OUT: Final = "make it a part of an argument, or register its class with `jcache.register_class`"
 
 
@@ -71,7 +70,7 @@ def _encoded(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
 
 
 def _attempt(known: _Likes, node: Node | None) -> Json | NotStorable:
-    if node is not None and name_of(node.cls) == _CHECKED:  # its numbers are constants of the program
+    if node is not None and treedefs.is_error_of_checkify(node.cls):  # its numbers are constants of the program
         return NotStorable("kinds of errors whose numbers are others in each process")
     try:
         return node and known.written(node.aux)
