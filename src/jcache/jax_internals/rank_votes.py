@@ -17,11 +17,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from jcache import clock
 from jcache.jax_internals import rank_agreement
 
 TRACE, EXECUTABLE, PROGRAM = "trace", "executable", "program"
@@ -58,10 +58,10 @@ class Vote:
         name = f"{self._name}/{step}"
         place = f"{name}/{next(_counts.setdefault(name, itertools.count()))}"
         patience = min(max(_PATIENCE_S, seconds), _MOST_PATIENCE_S)
-        has, began = which is not None and not _Others.are_silent, time.monotonic()
+        has, began = which is not None and not _Others.are_silent, clock.monotonic()
         given: dict[str, Any] = {"has": has, "which": which or "", "patience_s": patience}
         all_have = rank_agreement.agree(state.client, self.processes, int(state.process_id), place, **given)
-        if has and not all_have and time.monotonic() - began >= patience:
+        if has and not all_have and clock.monotonic() - began >= patience:
             _Others.are_silent = True
         return all_have
 
