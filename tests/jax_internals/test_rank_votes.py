@@ -59,5 +59,5 @@ print(json.dumps([rank_votes.may_be_needed(), rank_votes.vote_of("call", [jax.nu
 def test_devices_of_several_processes() -> None:
     """Devices are shared if they name more than one process."""
     here, there = SimpleNamespace(process_index=0), SimpleNamespace(process_index=1)
-    assert rank_votes.is_shared([here, there]) and not rank_votes.is_shared([here, here])
-    assert not rank_votes.is_shared([object(), here]) and not rank_votes.is_shared([])
+    assert rank_votes.are_shared([here, there]) and not rank_votes.are_shared([here, here])
+    assert not rank_votes.are_shared([object(), here]) and not rank_votes.are_shared([])

@@ -24,7 +24,7 @@ class Vote:
         asked.append([step, which is not None])
         return step not in lacking.split(",")
 if lacking != "alone":
-    rank_votes.is_shared = lambda devices: True
+    rank_votes.are_shared = lambda devices: True
     rank_agreement.processes_of = lambda devices: (0, 1)
     CallLookup._vote = lambda self, traced: Vote()
 @jcache.jit

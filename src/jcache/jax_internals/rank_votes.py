@@ -98,6 +98,6 @@ def vote_of(call: str, values: Iterable[Any]) -> Vote | None:
     return Vote(call, processes) if processes else None
 
 
-def is_shared(devices: Iterable[Any]) -> bool:
+def are_shared(devices: Iterable[Any]) -> bool:
     """Return whether some devices belong to several processes."""
     return len({getattr(device, "process_index", 0) for device in devices}) > 1

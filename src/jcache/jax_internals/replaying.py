@@ -74,7 +74,7 @@ def _check_vote(replay: Replay, devices: Any) -> None:
     Raises:
         CannotReplay: other processes than these have voted on the trace.
     """
-    if not rank_votes.is_shared(devices.flat):
+    if not rank_votes.are_shared(devices.flat):
         replay.vote = None
     elif replay.vote is None or replay.vote.processes != rank_agreement.processes_of(devices.flat):
         raise CannotReplay(_UNTOLD)
