@@ -14,6 +14,7 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, settings
 
+from jcache import input_files
 from jcache.layout import Root
 from jcache.package import PACKAGE
 from jcache.store.roots import choose_path, create_root
@@ -134,7 +135,9 @@ def default_places() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def own_world(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What modules other tests of this process have imported and changed is no part of a test's world."""
+    """What other tests of this process have imported, changed, read and written is no part of a test's world."""
+    monkeypatch.setattr(input_files, "_read", {})
+    monkeypatch.setattr(input_files, "_written", set())
     scratch = str(tmp_path_factory.getbasetemp())
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(scratch):

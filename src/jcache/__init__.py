@@ -21,6 +21,8 @@ Importing it costs next to nothing: JAX is imported by `enable`, and everything 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jcache import input_files as _input_files
+
 if TYPE_CHECKING:
     from jcache.admin.api import (
         clear as clear,
@@ -94,6 +96,8 @@ if TYPE_CHECKING:
         Spec as Spec,
         precompile as precompile,
     )
+
+_input_files.record()
 
 __version__ = "0.2.0"
 _MODULES = {

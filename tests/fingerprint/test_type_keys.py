@@ -427,6 +427,39 @@ def test_managers_of_checkpoints_have_no_content(tmp_path: Path) -> None:
         each.close()
 
 
+FLAGS = """
+from absl import flags
+FLAGS = flags.FLAGS
+flags.DEFINE_float("rate", 1.0, "")
+flags.DEFINE_string("workdir", "", "")
+HELD = flags.DEFINE_integer("size", 1, "")
+def rated(): return FLAGS.rate
+def sized(): return HELD.value
+FLAGS(["program", *ARGUMENTS])
+"""
+
+
+def test_of_the_flags_of_absl_those_count_that_code_names(tmp_path: Path) -> None:
+    """By their values; all others are told beside the key, and none by the address of the module that defines it."""
+    pytest.importorskip("absl")
+
+    def made(*arguments: str, name: str = "rated") -> Any:
+        program = f"ARGUMENTS = {arguments}\n{FLAGS}"
+        code = (
+            f"import json, model\nfrom jcache.fingerprint import fingerprint\nfound = fingerprint(model.{name})\n"
+            "print(json.dumps([found.hash, dict(found.parts), sorted(dict(found.loose))]))"
+        )
+        (tmp_path / "model.py").write_text(program)
+        return run(code, env={"PYTHONPATH": tmp_path}).value
+
+    rated, parts, beside = made()
+    assert made() == [rated, parts, beside] and made("--workdir=/a", "--size=2")[0] == rated
+    assert parts["global FLAGS"].startswith("{'rate': 1.0}") and any("workdir" in label for label in beside)
+    assert made("--rate=2")[0] != rated
+    sized = made(name="sized")[0]
+    assert made("--size=2", name="sized")[0] != sized == made("--rate=2", name="sized")[0]
+
+
 def test_nothing_is_imported_to_find_out() -> None:
     """Classes of the names that ready keys have load no library, whatever they say of their module."""
     assert run(UNIMPORTED, new_interpreter=True).value == []

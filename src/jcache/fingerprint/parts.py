@@ -164,7 +164,7 @@ class Parts(Encoder):
             number = int(encoding.partition(b":")[2])
             first = self._starts[bisect(self._starts, (number, "\U0010ffff")) - 1][1]
             return f"object {number}, seen in {first}"
-        return describe(value, digest, label)
+        return describe(self.shown.get(id(value), value), digest, label)
 
     def note_reached(self, value: Any, given: Iterable[object] = ()) -> None:
         """Record a value that code can reach, if it is a source of nondeterminism or an input from host or calendar."""

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from jcache.errors import InvalidValue
+from jcache.fingerprint.attributes import ALL
 from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.handlers import HANDLERS
 from jcache.fingerprint.refusals import Refused
@@ -28,12 +29,14 @@ class TypeKey(NamedTuple):
             attribute counts.
         is_fixed: whether instances never change, so that one instance is as good as an equal one.
         is_registered: whether the program registered the function, so that its code counts.
+        is_by_name: whether the result is a dict, whose items count where code names their keys as attributes.
     """
 
     function: Callable[[Any], object] | None
     covers: frozenset[str] | None = None
     is_fixed: bool = False
     is_registered: bool = False
+    is_by_name: bool = False
 
 
 _registered: dict[type, TypeKey] = {}
@@ -154,6 +157,18 @@ def _of_configuration(node: Any) -> object:
     return {name: each for name, each in resolvers.items() if is_whole and not name.startswith("oc.")}
 
 
+def _of_flags(flags: Any) -> object:
+    return {name: _value_of(flag) for name, flag in flags._flags().items()}
+
+
+def _of_flag(holder: Any) -> object:
+    return {"value": _value_of(holder._flagvalues[holder._name])}
+
+
+def _value_of(flag: Any) -> object:
+    return vars(flag).get("_value", flag)  # some flags have a property that makes a new value at each call
+
+
 def _covering(function: Callable[[Any], object], names: str, *, is_fixed: bool = False) -> TypeKey:
     return TypeKey(function, frozenset(names.split()), is_fixed)
 
@@ -165,6 +180,8 @@ _READY: Final = {
     for module, names, key in (
         ("_blake2", "blake2b blake2s", TypeKey(_of_hash)),
         ("_hashlib", "HASH HASHXOF HMAC", TypeKey(_of_hash)),
+        ("absl.flags", "FlagValues", TypeKey(_of_flags, is_by_name=True)),
+        ("absl.flags", "FlagHolder", TypeKey(_of_flag, frozenset({"_flagvalues"}), is_by_name=True)),
         ("flax.core", "FrozenDict", _covering(dict, "_dict _hash")),
         ("immutabledict", "immutabledict", _covering(dict, "_dict _hash")),
         ("mujoco", "MjModel", TypeKey(_reduced)),
@@ -205,10 +222,22 @@ def keyed(encoder: Any, value: Any) -> bytes:
         content = key.function(value)
         if content is value:
             raise Refused(value, "its key is the object itself", "return from its key what it is made of")
+        if key.is_by_name:
+            content = encoder.shown[id(value)] = _named(encoder, kind, content)
         encode = encoder.made if kind.__module__.startswith("pandas") else encoder.encode
         items += [encode(content), *([encoder.encode(key.function)] if key.is_registered else [])]
         items += [] if key.covers is None else [encoder.state(value, key.covers)]
     return several(b"keyed", items)
+
+
+def _named(encoder: Any, kind: type, content: Any) -> object:
+    """Return the items of a dict that code names, and set the others aside."""
+    if encoder.is_given or ALL in encoder.names:
+        return content
+    for name in content.keys() - encoder.names:
+        encoder.aside.add(name)
+        encoder.set_aside(f"attribute {name} of {kind.__qualname__}", content[name])
+    return {name: each for name, each in content.items() if name in encoder.names}
 
 
 def keyed_once(encoder: Any, value: Any) -> bytes:

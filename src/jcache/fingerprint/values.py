@@ -51,6 +51,7 @@ class Encoder:
         self._seen: dict[int, int] = {}
         self._shared: dict[int, tuple[int, Any]] = {}
         self.traits: list[str] = []  # what encodings leave out: orders of names, and memory that is shared
+        self.shown: dict[int, object] = {}  # by the address of an object, what describes it better
         self.alive: list[object] = []  # the objects seen, so that no address is used twice
 
     def function(self, function: types.FunctionType) -> bytes:

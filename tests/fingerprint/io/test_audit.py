@@ -57,8 +57,8 @@ def test_what_cannot_be_watched_is_a_reason() -> None:
         "def refuse(event, args):\n    if event == 'sys.addaudithook': raise RuntimeError\nsys.addaudithook(refuse)\n"
     )
     replaced = "os.environ = dict(os.environ)\n"
-    for change in (refusing, replaced):
-        said = run(WATCH + change + "with Reads() as reads: os.environ.get('X')" + SAY)
+    for program in (f"import sys\n{refusing}{WATCH}", WATCH + replaced):
+        said = run(program + "with Reads() as reads: os.environ.get('X')" + SAY)
         assert "cannot be watched" in said.value[1]
 
 

@@ -67,6 +67,19 @@ def test_two_worlds_may_have_two_entries(known: Comparisons) -> None:
     assert judged(known).is_of(HEADER) and judged(known, arguments="1").is_of(OTHER)
 
 
+def test_a_file_that_is_read_in_one_world_alone_differs_by_the_names_of_all(known: Comparisons) -> None:
+    """Its own components say nothing then; of a file that both have, each setting does."""
+    read = {"inputs": "a", "input a.cfg": "0", "input a.cfg: rate": "1"}
+    known.add(KEY, HEADER, World(BASE | read))
+    assert judged_in(known, {**read, "input a.cfg: rate": "2"}).new == "a.cfg: rate changed"
+    assert judged_in(known, {**read, "input b.cfg": "0", "input b.cfg: rate": "2"}).may_serve
+    assert judged_in(known, {**read, "inputs": "b", "input b.cfg": "0"}).new == "other files were read before"
+    for value in "234":
+        known.add(KEY, HEADER, World(BASE | read | {"input a.cfg: rate": value}))
+    assert judged_in(known, {**read, "input a.cfg: rate": "5"}).may_serve
+    assert judged_in(known, {**read, "input a.cfg": "1", "input a.cfg: rate": "5"}).new == "a.cfg changed"
+
+
 def test_what_differs_thrice_without_effect_is_learnt(known: Comparisons) -> None:
     """After that it makes no world new; another component still does."""
     for number in range(4):

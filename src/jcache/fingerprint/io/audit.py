@@ -15,6 +15,7 @@ from operator import is_
 from types import FrameType
 from typing import Any, Final
 
+from jcache import input_files
 from jcache.fingerprint.io import chances, events, libraries, memos, open_blocks, threads
 from jcache.fingerprint.io.digests import Look
 from jcache.fingerprint.io.open_blocks import Note, report
@@ -87,25 +88,27 @@ def _add_hook() -> None:
     global _is_hooked
     if _is_hooked is None:
         _is_hooked = False
-        sys.addaudithook(_hook)
+        input_files.also = _hook
+        input_files.is_recorded_otherwise = open_blocks.of_this_thread
+        input_files.record()
         sys.audit(_PROBE)
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    """Handle an audit event of the process: quickly if there is nothing to report, and without raising anything."""
+    """Handle an audit event of the frame that called the caller: quickly if there is nothing to report."""
     global _is_hooked
     if not _MEMO_EVENTS:  # the interpreter is ending, and has emptied this module
         return
     if event in _MEMO_EVENTS and _records_always:
         with suppress(ValueError):  # no Python code runs, as when Python opens a source to print a traceback
-            memos.note(sys._getframe(1), event, arguments)
+            memos.note(sys._getframe(2), event, arguments)
     if not open_blocks.are_none() and (blocks := open_blocks.of_this_thread()):
         if event == "open":
-            report(blocks, events.opened, arguments)
+            report(blocks, events.opened, arguments, depth=2)
         elif event == "import" and libraries.is_to_be_patched(arguments[0]):
-            report(blocks, _import, arguments)
+            report(blocks, _import, arguments, depth=2)
         elif events.is_action(event):
-            report(blocks, events.happened, (event, *arguments))
+            report(blocks, events.happened, (event, *arguments), depth=2)
     elif _is_hooked is False and event == _PROBE:
         _is_hooked = True
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from jcache.attribution import Reader, is_installed, package_of, reader
 from jcache.fingerprint.chance import is_shared_random
-from jcache.fingerprint.io.attribution import Reader, is_installed, package_of, reader
 from jcache.patching import Patch
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from jcache.attribution import Reader, looks_for_code, package_of, reader
 from jcache.fingerprint.io import libraries
-from jcache.fingerprint.io.attribution import Reader, looks_for_code, package_of, reader
 from jcache.fingerprint.io.digests import Look
+from jcache.input_files import WRITING
 
 if TYPE_CHECKING:
     from jcache.fingerprint.io.reads import Reads
 
-_WRITING: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LISTS: Final = frozenset({"os.listdir", "os.scandir"})
 _MOVES: Final = frozenset({"os.rename", "os.link"})
 _PATHS: Final = frozenset({"genericpath", "posixpath", "ntpath", "pathlib", "shutil"})
@@ -51,7 +51,7 @@ def opened(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, 
         return
     whole = os.path.join(os.getcwd(), path)
     for block in blocks:
-        if flags & _WRITING:
+        if flags & WRITING:
             block.wrote(whole, who)
         elif mode is None and not os.path.isabs(path):  # os.open may have been given another directory
             block.refuse(f"read the file {path!a} of an unknown directory", who)

@@ -18,8 +18,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from jcache.attribution import Reader, reader
 from jcache.fingerprint.io import open_blocks
-from jcache.fingerprint.io.attribution import Reader, reader
 from jcache.fingerprint.io.open_blocks import Note
 from jcache.patching import Patch
 

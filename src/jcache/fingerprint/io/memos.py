@@ -22,8 +22,8 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+from jcache.attribution import Reader, is_own, package_of, reader
 from jcache.fingerprint.describe import attribute_of
-from jcache.fingerprint.io.attribution import Reader, is_own, package_of, reader
 from jcache.fingerprint.io.digests import Look, is_read, label_of, names_in, now, path_of, seen, variable
 from jcache.jax_internals.registry import is_tracing
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from types import FrameType, TracebackType
 from typing import Any, Final
 
+from jcache.attribution import Reader
 from jcache.fingerprint import origins
 from jcache.fingerprint.io import audit, digests, memos, open_blocks
-from jcache.fingerprint.io.attribution import Reader
 from jcache.fingerprint.io.digests import IRREGULAR, MAX_BYTES, MOST_BYTES, TOO_LARGE, Contents, Look, label_of, now
 from jcache.frozen import Frozen
 

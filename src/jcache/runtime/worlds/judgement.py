@@ -12,6 +12,7 @@ from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.loose import FUNCTIONS
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.runs.calls import COMPARING
+from jcache.runtime.worlds import inputs
 from jcache.runtime.worlds.comparisons import Compared, Comparisons
 from jcache.runtime.worlds.world import LOOSE, World
 from jcache.store.lineage import version_of
@@ -20,7 +21,16 @@ _ONE_IN: Final = 50
 _NOT_COMPARED: Final = "it was not compared in this world"
 _PROVISIONAL: Final = 2  # starts that compare a result which may be by chance
 _chance: Final = random.Random()  # noqa: S311  of our own: the program's is as the program left it
-_LEARNT_AFTER: Final = {"arguments": 3, "directory": 3, "environment": 3, "resolution": 3, "loose": 1, "globals": 3}
+_LEARNT_AFTER: Final = {
+    **dict.fromkeys(("arguments", "directory", "environment", "resolution", "globals", "input", "inputs"), 3),
+    "loose": 1,
+}
+_RANKS: Final = {
+    kind: rank
+    for rank, kind in enumerate(
+        "source edited code interpreter distribution environment input inputs arguments directory".split()  # noqa: SIM905
+    )
+}  # the order in which kinds of components are told
 _GLOBALS: Final = f"{LOOSE}globals of "  # values that code may read, by a name that it computes
 _SHOWN: Final = 3
 _STATE: Final = LOOSE + STATE_OF
@@ -125,8 +135,12 @@ def _drawn(rows: Sequence[tuple[Compared, Mapping[str, str]]], now: Mapping[str,
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
-    """Return the labels of the components in which two worlds differ."""
-    return {label for label, _ in one.items() ^ other.items()}
+    """Return the labels of the components in which two worlds differ.
+
+    Where a file that was read is only in one of them, the component of all names tells that.
+    """
+    labels = {label for label, _ in one.items() ^ other.items()}
+    return {label for label in labels if not label.startswith(inputs.INPUT) or (label in one and label in other)}
 
 
 def in_words(labels: Collection[str], then: Mapping[str, str], now: Mapping[str, str]) -> str:
@@ -147,7 +161,9 @@ def _ends(label: str) -> list[int]:
 
 def _told(label: str, then: str | None, now: str | None) -> str:
     kind, _, name = label.partition(" ")
-    what = name if kind in {"source", "edited", "distribution", "loose"} else label
+    what = name if kind in {"source", "edited", "distribution", "loose", "input"} else label
+    if kind == inputs.ALL:
+        return "other files were read before"
     if kind == "distribution" and then and now:
         versions = then.partition(" ")[0], now.partition(" ")[0]
         return f"{name} {versions[0]} → {versions[1]}" if versions[0] != versions[1] else f"{name} was edited"
@@ -157,7 +173,18 @@ def _told(label: str, then: str | None, now: str | None) -> str:
 
 
 def _rank(label: str) -> tuple[int, str]:
-    kinds = ("source", "edited", "code", "interpreter", "distribution", "environment", "arguments", "directory")
+    kinds = (
+        "source",
+        "edited",
+        "code",
+        "interpreter",
+        "distribution",
+        "environment",
+        "input",
+        "inputs",
+        "arguments",
+        "directory",
+    )
     kind = label.partition(" ")[0]
     return kinds.index(kind) if kind in kinds else len(kinds), label
 

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping
 from operator import is_
 from typing import Final, NamedTuple
 
-from jcache import clock
+from jcache import clock, input_files
 from jcache.fingerprint.io.digests import Contents, Look, label_of
 from jcache.runtime.worlds import surroundings
 from jcache.runtime.worlds.digests import Digests
 from jcache.runtime.worlds.distributions import Distributions
+from jcache.runtime.worlds.inputs import Inputs
 from jcache.runtime.worlds.sources import Sources, file_of, imported_since
 
 IMPORTED: Final = "imported "
@@ -78,9 +79,10 @@ def take(digests: Digests) -> World:
     contents = _distributions.contents(sys.path, digests)
     found, variables, reason = _sources.take(_distributions, digests, top)
     around, unseen = surroundings.take(top, variables, _sources.packages)
+    read = _inputs.take(digests, top)
     digests.save()
     installed = {_DISTRIBUTION + name: text for name, text in contents.items()}
-    return World({**installed, **found, **around}, reason or unseen)
+    return World({**installed, **found, **around, **read}, reason or unseen)
 
 
 def take_lately(digests: Digests) -> World:
@@ -136,7 +138,7 @@ def _here() -> _Here | None:
         directory = ""
     main_file = getattr(main, "__file__", None)
     values = variables.copy(), directory, sys.path[:], sys.argv[:], sys.warnoptions[:], dict(sys._xoptions), main_file
-    return _Here((*values, [*sys.modules]), [*sys.modules.values()])
+    return _Here((*values, input_files.changes(), [*sys.modules]), [*sys.modules.values()])
 
 
 _taken: _Taken | None = None
@@ -209,3 +211,4 @@ def _find(name: str) -> str | None:
 
 _sources: Final = Sources()
 _distributions: Final = Distributions()
+_inputs: Final = Inputs()

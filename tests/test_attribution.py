@@ -13,7 +13,7 @@ from types import FrameType
 
 import pytest
 
-from jcache.fingerprint.io.attribution import Reader, looks_for_code, reader
+from jcache.attribution import Reader, looks_for_code, reader
 from jcache.package import OWN_FILES
 from tests.helpers.fingerprints import executed
 from tests.helpers.jax_programs import run

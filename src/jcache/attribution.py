@@ -1,4 +1,4 @@
-"""Attribution of a read to the program, to an import or to nobody; the package's docstring has the rules."""
+"""Attribution of a read to the program, to an import or to nobody; `jcache.fingerprint.io` has the rules."""
 
 from __future__ import annotations
 
