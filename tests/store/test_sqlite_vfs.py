@@ -1,7 +1,9 @@
 """SQLite opens the path that it is given, with its journal, whatever the path leads to later."""
 
+import json
 import os
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -51,6 +53,28 @@ def test_what_sqlite_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sqlite_vfs.verbatim("no such") is None
     monkeypatch.setattr(sys, "platform", "darwin")
     assert sqlite_vfs.verbatim.__wrapped__("unix") is None
+
+
+BESIDE_ANOTHER = """
+import ctypes, json, shutil, sqlite3, sys
+sqlite3.connect(":memory:").close()
+loaded = {line.split()[-1] for line in open("/proc/self/maps") if "libsqlite3" in line}
+if loaded:
+    shutil.copy(loaded.pop(), sys.argv[1])
+    ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+from jcache.store import sqlite_vfs
+print(json.dumps(sqlite_vfs.verbatim("unix")))
+"""
+
+
+def test_beside_another_sqlite_there_is_none(tmp_path: Path) -> None:
+    """Such as that of TensorFlow, in which Python's own functions may have ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE_ANOTHER, str(tmp_path / "other.so")], capture_output=True, text=True, check=True
+    )
+    if not (tmp_path / "other.so").exists():
+        pytest.skip("this Python has its SQLite within itself")
+    assert json.loads(done.stdout) is None
 
 
 def test_a_ledger_without_it(plain: Root, beyond: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,9 @@ SQLite resolves all symbolic links of a database's path when it opens it, ``/pro
 journal by the resolved path later: who puts a link in the place of the directory meanwhile has SQLite write elsewhere.
 So SQLite's own ``unix`` file system is registered once more under another name, with an ``xFullPathname`` that changes
 nothing (sqlite.org/c3ref/vfs.html). Only connections that ask for it by name use it.
+
+A process may have another SQLite as well: TensorFlow's library shows its own to all that is loaded later. Then Python's
+module may use either, and a call of the other one ends the process; no file system is registered.
 """
 
 from __future__ import annotations
@@ -63,6 +66,8 @@ def _register(name: str) -> str | None:
 
     structure, function = _types()
     library = ctypes.CDLL(getattr(_sqlite3, "__file__", None))
+    if _has_another(library):
+        return None
     library.sqlite3_vfs_find.restype = ctypes.POINTER(structure)
     library.sqlite3_vfs_find.argtypes = [ctypes.c_char_p]
     library.sqlite3_vfs_register.argtypes = [ctypes.POINTER(structure), ctypes.c_int]
@@ -77,6 +82,17 @@ def _register(name: str) -> str | None:
     _registered.append(ours)
     sqlite3.connect(f"file::memory:?vfs=jcache-{name}", uri=True).close()  # the very SQLite that Python uses has it
     return f"jcache-{name}"
+
+
+def _has_another(library: ctypes.CDLL) -> bool:
+    """Return whether the process has another SQLite than a library's, for all to see."""
+    import ctypes
+
+    shown = ctypes.CDLL(None)
+    if not hasattr(shown, "sqlite3_vfs_find"):
+        return False
+    one, other = (ctypes.cast(each.sqlite3_vfs_find, ctypes.c_void_p).value for each in (shown, library))
+    return one != other
 
 
 def _full_pathname(_: object, path: bytes, size: int, out: int) -> int:
