@@ -137,7 +137,9 @@ def default_places() -> list[str]:
 def own_world(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What other tests of this process have imported, changed, read and written is no part of a test's world."""
     monkeypatch.setattr(input_files, "_read", {})
+    monkeypatch.setattr(input_files, "_executed", {})
     monkeypatch.setattr(input_files, "_written", set())
+    monkeypatch.setattr(input_files, "_bytes", 0)
     scratch = str(tmp_path_factory.getbasetemp())
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(scratch):

@@ -12,6 +12,7 @@ import pytest
 
 from jcache import input_files
 from jcache.fingerprint.io.reads import Reads
+from jcache.package import OWN_FILES
 from tests.helpers.fingerprints import executed
 from tests.helpers.jax_programs import environment
 
@@ -77,44 +78,55 @@ open("absent") if len(sys.argv) > 9 else None
 
 
 def test_a_file_is_recorded_as_it_was_when_it_was_read(settings: Path) -> None:
-    """By inode, size and modification time; one that is read again after a change, as it is then."""
+    """Whatever becomes of it later; one that is read again after a change of others, as it is then."""
     before = input_files.changes()
     read(settings)
-    status = settings.stat()
-    file = input_files.files()[str(settings)]
-    assert file.identity == (status.st_ino, status.st_size, status.st_mtime_ns)
+    settings.chmod(0o600)
     read(settings)
     assert input_files.changes() == before + 1
-    os.utime(settings, ns=(0, 0))
+    subprocess.run([sys.executable, "-c", f"open({str(settings)!r}, 'w').write('rate = 22')"], check=True)
+    assert input_files.files()[str(settings)].content == b"rate = 1"
     read(settings)
-    assert input_files.files()[str(settings)].identity[2] == 0 and input_files.changes() == before + 2
+    assert input_files.files()[str(settings)].content == b"rate = 22" and input_files.changes() == before + 2
+    settings.unlink()
+    assert told() == ["settings"]
 
 
 @pytest.mark.parametrize(
     "write",
     [
         lambda path: path.write_text("1"),
-        lambda path: path.open("r+").close(),
-        lambda path: os.close(os.open(path, os.O_RDWR | os.O_CREAT)),
+        lambda path: os.close(os.open(path, os.O_RDWR | os.O_TRUNC)),
         lambda path: [path.with_name("draft").write_text("1"), path.with_name("draft").replace(path)],
     ],
 )
 def test_what_the_process_has_written_itself_is_no_input(settings: Path, write: Callable[[Path], object]) -> None:
-    """Written, opened for update or renamed, or in a directory that it has made."""
+    """Written or renamed, by itself or with its directory."""
     write(settings)
     read(settings)
-    inner = settings.with_name("made") / "inner"
-    inner.mkdir(parents=True)
-    subprocess.run([sys.executable, "-c", f"open({str(inner / 'log')!r}, 'w').close()"], check=True)
-    read(inner / "log")
+    draft = settings.with_name("draft_of_all")
+    draft.mkdir()
+    (draft / "log").write_text("1")
+    draft.rename(settings.with_name("all"))
+    read(settings.with_name("all") / "log")
     assert not told()
 
 
-def test_a_directory_that_was_there_before_is_not_made(settings: Path) -> None:
-    """Though the program makes it if it is not there."""
-    settings.parent.mkdir(exist_ok=True)
+def test_what_others_write_into_a_directory_of_the_program_is_an_input(settings: Path) -> None:
+    """Such as what a process unpacks there."""
+    (settings.parent / "made").mkdir()
+    path = settings.parent / "made" / "log"
+    subprocess.run([sys.executable, "-c", f"open({str(path)!r}, 'w').write('rate = 1')"], check=True)
+    read(path)
+    assert told() == ["log"]
+
+
+def test_a_file_that_is_opened_for_update_is_an_input_as_it_was_then(settings: Path) -> None:
+    """Not as the program leaves it."""
+    with settings.open("r+") as file:
+        file.write("rate = 2")
     read(settings)
-    assert told() == ["settings"]
+    assert input_files.files()[str(settings)].content == b"rate = 1"
 
 
 def test_what_is_read_in_a_block_counts_in_its_key_alone(settings: Path) -> None:
@@ -124,17 +136,61 @@ def test_what_is_read_in_a_block_counts_in_its_key_alone(settings: Path) -> None
     assert not told()
 
 
-def test_what_is_read_while_a_package_is_imported_belongs_to_the_package(settings: Path) -> None:
-    """As does what JAX and jcache read, and a file of the system."""
+def test_what_the_import_system_and_jcache_read_does_not_count(settings: Path) -> None:
+    """But what a package reads while it is imported does, and what is read on behalf of a library or JAX."""
     frozen = executed(READER, "<frozen importlib._bootstrap>", __name__="importlib._bootstrap")["read"]
     installed = executed("def load(read, path): read(path)", "/a/site-packages/library.py", __name__="library")["load"]
-    for package in ("jax", "jaxlib"):
-        executed(READER, f"/a/site-packages/{package}/inner.py", __name__=f"{package}.inner")["read"](settings)
-    installed(lambda path: frozen(path), settings)
+    ours = executed(READER, f"{OWN_FILES}formats/envelope.py", __name__="jcache.formats.envelope")["read"]
+    installed(frozen, settings)
+    ours(settings)
     read("/proc/self/stat")
+    for name in ("site-packages", "dist-packages"):
+        (settings.parent / name).mkdir()
+        (settings.parent / name / "data").write_text("1")
+    input_files._written.clear()
+    for name in ("site-packages", "dist-packages"):
+        read(settings.parent / name / "data")
     assert told() == []
-    installed(read, settings)
+    within_import = executed("def run(read, path): read(path)", "<frozen importlib._bootstrap>", __name__="importlib")
+    within_import["run"](lambda path: installed(read, path), settings)
     assert told() == ["settings"]
+
+
+def test_what_is_no_text_is_not_recorded(settings: Path) -> None:
+    """Such as the numbers of a checkpoint; a text of any encoding is."""
+    for content, found in ((b"\x93NUMPY\x01\x00", False), ("Nîmes".encode("latin-1"), True)):
+        settings.write_bytes(content)
+        input_files._written.clear()
+        read(settings, mode="rb")
+        assert bool(told()) == found
+
+
+def test_executed_files_are_recorded(tmp_path: Path) -> None:
+    """Also of modules that are in no table of modules, run as scripts or executed as texts; not what is written."""
+    for name in ("one", "two", "three", "four"):
+        (tmp_path / f"{name}.py").write_text("RATE = 1")
+    block = """
+import importlib.util, runpy, pathlib
+spec = importlib.util.spec_from_file_location("any", "one.py")
+spec.loader.exec_module(importlib.util.module_from_spec(spec))
+runpy.run_path("two.py")
+exec(compile(pathlib.Path("three.py").read_text(), "three.py", "exec"))
+exec("x = 1")
+pathlib.Path("four.py").write_text("RATE = 2")
+import four
+"""
+    told = "print(json.dumps([path for path in input_files.executed() if path.startswith(sys.argv[1])]))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(block=block) + told, str(tmp_path)],
+        env=environment({"PYTHONPATH": str(tmp_path)}),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == [
+        str(tmp_path / f"{name}.py") for name in ("one", "two", "three")
+    ]
 
 
 def test_large_files_and_those_after_many_are_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +198,7 @@ def test_large_files_and_those_after_many_are_not_recorded(tmp_path: Path, monke
     monkeypatch.setattr(input_files, "MOST", 3)
     monkeypatch.setattr(input_files, "LARGEST", 10)
     for name, size in (("large", 11), ("a", 10), ("b", 1), ("c", 1), ("d", 1)):
-        (tmp_path / name).write_bytes(bytes(size))
+        (tmp_path / name).write_bytes(b"1" * size)
     monkeypatch.setattr(input_files, "_written", set())
     for name in ("large", "a", "b", "c", "d"):
         read(tmp_path / name)

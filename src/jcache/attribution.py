@@ -52,6 +52,23 @@ def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> 
     return Reader.PROGRAM
 
 
+def reads_for_itself(frame: FrameType | None, path: str) -> bool:
+    """Return whether a file is read for jcache, the import system or one of Python's modules that show sources.
+
+    Args:
+        frame: the frame that reads.
+        path: the path that is read.
+    """
+    while frame is not None:
+        package = package_of(frame) if frame.f_globals.get("__name__") not in _WRAPPERS else _NEUTRAL_PACKAGE
+        if _imports(frame) or package == "jcache" or (package in _SOURCES and path.endswith(".py")):
+            return True
+        if package not in _NEUTRAL:
+            return False
+        frame = frame.f_back
+    return False
+
+
 def looks_for_code(frame: FrameType | None) -> bool:
     """Return whether a frame reads for one of Python's modules that find code, which the fingerprint covers."""
     while frame is not None and (package := package_of(frame)) in sys.stdlib_module_names:

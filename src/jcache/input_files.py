@@ -1,7 +1,7 @@
-"""Files that the program has read, from the import of jcache on, but for those that it has written itself.
+"""What the program has read and executed, from the import of jcache on, but for files that it has written itself.
 
-What a file holds may reach a function by the state of a library, where no key sees it. `jcache.runtime.worlds` compares
-these files. The process has one audit hook, which is here; `also` gets the events, too.
+What a file holds may reach a function by the state of a library, where no key sees it; `jcache.runtime.worlds` compares
+it. The process has one audit hook, which is here; `also` gets the events, too.
 """
 
 # ruff: noqa: ANN401 - the arguments of audit events are of any type
@@ -9,21 +9,25 @@ these files. The process has one audit hook, which is here; `also` gets the even
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from jcache.attribution import Reader, is_own, reader
+from jcache.attribution import reads_for_itself
 
-MOST: Final = 256  # files that are recorded
-LARGEST: Final = 1 << 20  # bytes of a file that is recorded
+MOST: Final = 1_000  # files that are recorded
+LARGEST: Final = 256 << 10  # bytes of a file that is recorded,
+MOST_BYTES: Final = 8 << 20  # and of all files
 WRITING: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _MOST_WRITTEN: Final = 10_000
-_SYSTEM: Final = ("/proc/", "/dev/", "/sys/", "/etc/", "/usr/", "/run/")
+_SYSTEM: Final = ("/proc/", "/dev/", "/sys/", "/etc/", "/run/", "/usr/lib/", "/usr/share/")
+_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 _CODE: Final = (".pyc", ".so")
-_EVENTS: Final = frozenset({"open", "os.rename", "os.mkdir"})
+_BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1f]")
+_EVENTS: Final = frozenset({"open", "exec", "os.rename"})
 
 
 class InputFile(NamedTuple):
@@ -32,17 +36,21 @@ class InputFile(NamedTuple):
     Attributes:
         name: its path as the program gave it.
         identity: inode, size in bytes and modification time in nanoseconds since 1970.
+        content: its text, in whatever encoding.
     """
 
     name: str
     identity: tuple[int, int, int]
+    content: bytes
 
 
 also: Callable[[str, tuple[Any, ...]], None] | None = None  # gets all audit events
 is_recorded_otherwise: Callable[[], object] = bool  # whether what this thread reads now counts in a key
 _read: dict[str, InputFile] = {}  # by absolute path
-_written: set[str] = set()  # what the process itself has written or made, by absolute path
-_changes = 0  # how often `_read` has changed
+_bytes = 0  # of their contents
+_executed: dict[str, None] = {}  # the files of code that was executed, in this order
+_written: set[str] = set()  # what the process itself has written or moved, by absolute path
+_changes = 0  # how often `_read` or `_executed` has changed
 _has_hook = False
 
 
@@ -59,8 +67,13 @@ def files() -> dict[str, InputFile]:
     return _read.copy()
 
 
+def executed() -> list[str]:
+    """Return the absolute paths of the files whose code was executed, also of modules that are not loaded any more."""
+    return [*_executed]
+
+
 def changes() -> int:
-    """Return how often the recorded files have changed."""
+    """Return how often more was recorded."""
     return _changes
 
 
@@ -68,47 +81,65 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if not _EVENTS:  # the interpreter is ending, and has emptied this module
         return
     if event in _EVENTS:
-        with suppress(OSError, ValueError, TypeError):  # the program meets it itself
+        with suppress(OSError, ValueError, TypeError, AttributeError):  # the program meets it itself
             _note(sys._getframe(1), event, *arguments)
     if also is not None:
         also(event, arguments)
 
 
 def _note(frame: Any, event: str, given: Any, other: Any = None, flags: Any = 0, *_: Any) -> None:
-    if type(given) is int:  # a descriptor
+    if event == "exec":
+        _add_executed(given.co_filename)
+    elif type(given) is int:  # a descriptor
         return
-    name = os.fsdecode(given)
-    if event == "os.mkdir":
-        if not os.path.lexists(name):
-            _add_written(name)
     elif event == "os.rename":
-        _add_written(os.fsdecode(other))
-    elif flags & (WRITING | os.O_RDWR):
-        _add_written(name)
-    elif len(_read) < MOST and not name.endswith(_CODE) and (other is not None or os.path.isabs(name)):
-        _add(frame, name, _whole(name))
+        _add_written(other)
+    else:
+        name = os.fsdecode(given)
+        is_read = not flags & (os.O_WRONLY | os.O_TRUNC)
+        if is_read and len(_read) < MOST and not name.endswith(_CODE):
+            _add(frame, name, _whole(name))
+        if flags & (WRITING | os.O_RDWR):
+            _add_written(name)
 
 
-def _add(frame: Any, name: str, path: str) -> None:
-    """Record a file that is about to be read. Without a mode it may be in another directory than the present one."""
+def _add_executed(name: str) -> None:
     global _changes
-    if path.startswith(_SYSTEM) or is_own(frame) or is_recorded_otherwise() or _is_written(path):
-        return
-    status = os.stat(path)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST:
-        file = InputFile(name, (status.st_ino, status.st_size, status.st_mtime_ns))
-        if _read.get(path) != file and reader(frame, None, name) is Reader.PROGRAM:
-            _read[path] = file
+    if name not in _executed and name[:1] != "<" and not any(part in name for part in _INSTALLED):
+        path = os.path.abspath(name)
+        if path not in _executed and not is_recorded_otherwise() and not _is_written(path) and os.path.isfile(path):
+            _executed[path] = None
             _changes += 1
 
 
-def _add_written(name: str) -> None:
+def _add(frame: Any, name: str, path: str) -> None:
+    """Record a file of text that is about to be read."""
+    global _bytes, _changes
+    if path.startswith(_SYSTEM) or any(part in path for part in _INSTALLED):
+        return
+    if is_recorded_otherwise() or _is_written(path):
+        return
+    status = os.stat(path)
+    known, identity = _read.get(path), (status.st_ino, status.st_size, status.st_mtime_ns)
+    is_small = status.st_size <= LARGEST and _bytes + status.st_size <= MOST_BYTES
+    if not stat.S_ISREG(status.st_mode) or not is_small or (known is not None and known.identity == identity):
+        return
+    if not reads_for_itself(frame, name):
+        with open(path, "rb") as file:  # now, for the program may change or remove it before a call
+            content = file.read(LARGEST + 1)
+        if not _BINARY.search(content):
+            _read[path] = InputFile(name, identity, content)
+            _bytes += len(content)
+            _changes += 1
+
+
+def _add_written(given: Any) -> None:
     if len(_written) < _MOST_WRITTEN:
-        _written.add(_whole(name))
+        _written.add(_whole(os.fsdecode(given)))
 
 
 def _is_written(path: str) -> bool:
-    """Return whether the process has written a file, or made a directory that it is in."""
+    """Return whether the process has written a file, or moved a directory that it is in."""
     while path not in _written:
         above = os.path.dirname(path)
         if above == path:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jcache.fingerprint import fingerprint
 from tests.helpers.fingerprints import key_of
 from tests.helpers.jax_programs import run
 
@@ -41,6 +42,24 @@ def test_the_order_of_elements_in_memory_counts() -> None:
     orders = [made, np.asfortranarray(made), np.repeat(np.repeat(made, 2, 0), 2, 1)[::2, ::2]]
     assert all(np.array_equal(made, each) for each in orders)
     assert len(set(map(key_of, orders))) == 3
+
+
+def test_whose_memory_an_array_has_counts_where_code_can_tell() -> None:
+    """A graph that is loaded has its arrays in other memory than one that was built; both are the same to most code."""
+
+    def beside(*made: np.ndarray[Any, Any], asks: bool = False) -> list[str]:
+        def build() -> object:
+            return made[0].sum()
+
+        def ask() -> object:
+            return made[0].base
+
+        return sorted(dict(fingerprint(ask if asks else build).loose))
+
+    own, whole = np.ones(4), np.ones(8)
+    assert beside(own) == beside(whole[::2].copy()) == beside(np.frombuffer(bytearray(8))) == []
+    assert beside(whole[4:]) == [] != beside(whole[4:], asks=True) and beside(own, asks=True) == []
+    assert beside(whole[4:], whole) != [] != beside(np.frombuffer(bytes(8)))
 
 
 def test_elements_that_are_objects_count_as_values_do() -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from jcache.fingerprint.attributes import ALL
 from jcache.fingerprint.chance import STATE_OF, is_shared_generator, state_of
 from jcache.fingerprint.encoding import constant, several, tagged, text
 from jcache.fingerprint.opaque import functions_in, hidden
@@ -14,6 +15,7 @@ from jcache.fingerprint.refusals import Refused
 
 _LIBRARIES: Final = frozenset({"numpy", "jax", "jaxlib", "ml_dtypes"})
 _OF_MEMMAP: Final = frozenset({"_mmap", "filename", "mode", "offset"})
+_OF_VIEWS: Final = frozenset({"base", "flags", "resize", ALL})  # they tell a view from an array with its own memory
 _OF_JITTED: Final = frozenset({"__wrapped__", "_fun", "_jit_info"})
 _INSTEAD: Final = "pass in what it is made of"
 
@@ -98,8 +100,9 @@ def _array(encoder: Any, array: Any) -> bytes:
     while isinstance(root.base, numpy.ndarray):
         root = root.base
     encoder.note_shared(root)
-    if array.base is not None or not array.flags.writeable:
-        encoder.traits.append(f"writeable {array.flags.writeable}, base {array.base is not None}")
+    is_view = array.base is not None and not encoder.names.isdisjoint(_OF_VIEWS)
+    if is_view or not array.flags.writeable:
+        encoder.traits.append(f"writeable {array.flags.writeable}, base {is_view}")
     shape = [encoder.encode(tuple(array.shape)), encoder.encode(_layout(array))]
     if array.dtype.hasobject:
         elements = several(b"elements", encoder.items(array.view(numpy.ndarray).ravel().tolist()))

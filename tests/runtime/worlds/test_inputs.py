@@ -8,16 +8,12 @@ import pytest
 
 from jcache import input_files
 from jcache.input_files import InputFile
-from jcache.runtime.worlds.digests import Digests
 from jcache.runtime.worlds.inputs import Inputs
 
 
 def record(monkeypatch: pytest.MonkeyPatch, *paths: Path | str) -> None:
     """Let the program have read some files, in this order."""
-    found = {}
-    for path in paths:
-        status = os.stat(path)
-        found[os.path.abspath(path)] = InputFile(str(path), (status.st_ino, status.st_size, status.st_mtime_ns))
+    found = {os.path.abspath(path): InputFile(str(path), (0, 0, 0), Path(path).read_bytes()) for path in paths}
     monkeypatch.setattr(input_files, "_read", found)
 
 
@@ -26,7 +22,7 @@ def of(monkeypatch: pytest.MonkeyPatch, directory: Path, text: str | bytes, name
     directory.mkdir(exist_ok=True)
     (directory / name).write_bytes(text.encode() if isinstance(text, str) else text)
     record(monkeypatch, directory / name)
-    return Inputs().take(Digests(None), str(directory))
+    return Inputs().take(str(directory))
 
 
 def differing(one: dict[str, str], other: dict[str, str]) -> set[str]:
@@ -35,18 +31,24 @@ def differing(one: dict[str, str], other: dict[str, str]) -> set[str]:
 
 def test_each_setting_counts_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under the name before its colon or equals sign, which has a number if it comes again, or as a numbered line."""
-    text = "# a note\nlr = 0.1\nmodel.rate: 2\n  rate: 3\n'rate' = 4\n"
+    text = "lr = 0.1\nmodel.rate: 2\n  rate: 3\n'rate' = 4\na note\nc2VjcmV0=\nhttps://a\n"
     found = of(monkeypatch, tmp_path, text)
-    names = ["line 1", "lr", "model.rate", "rate", "rate#2"]
-    assert found.keys() == {"inputs", "input a.cfg", *(f"input a.cfg: {name}" for name in names)}
-    for before, after, name in (
-        ("0.1", "0.2", "lr"),
-        ("3", "5", "rate"),
-        ("4", "5", "rate#2"),
-        ("note", "b", "line 1"),
-    ):
+    names = ["lr", "model.rate", "rate", "rate#2", "line 5", "line 6", "line 7"]
+    assert found.keys() == {"inputs", "input a.cfg: (settings)", *(f"input a.cfg: {name}" for name in names)}
+    edits = {"lr": ("0.1", "0.2"), "rate": ("3", "5"), "rate#2": ("4", "5"), "line 5": ("note", "b")}
+    for name, (before, after) in edits.items():
         assert differing(found, of(monkeypatch, tmp_path, text.replace(before, after))) == {f"input a.cfg: {name}"}
-    assert "input a.cfg" in differing(found, of(monkeypatch, tmp_path, f"{text}more = 1\n"))
+    assert "input a.cfg: (settings)" in differing(found, of(monkeypatch, tmp_path, f"{text}more = 1\n"))
+    assert (
+        found != of(monkeypatch, tmp_path, text.rstrip("\n")) != of(monkeypatch, tmp_path, text.replace("\n", "\r\n"))
+    )
+
+
+def test_comments_of_configurations_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a file whose name says that it is one; elsewhere such a line is a line."""
+    for name, counts in (("a.yaml", False), ("a.txt", True)):
+        one = of(monkeypatch, tmp_path, "# one\nrate: 1\n", name)
+        assert (one != of(monkeypatch, tmp_path, "rate: 1\n  # two\n", name)) == counts
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -76,28 +78,57 @@ def test_a_long_text_counts_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monke
     paths = [tmp_path / f"{letter}.cfg" for letter in "abcdefgh"]
     for path in paths:
         path.write_text(long[:500])
-    record(monkeypatch, *paths)
-    many = Inputs().take(Digests(None), str(tmp_path))
-    assert len(many) < 1_100 and many["input h.cfg"] != many["input a.cfg"]
+    taken = []
+    for order in (paths, paths[::-1]):
+        record(monkeypatch, *order)
+        taken.append(Inputs().take(str(tmp_path)))
+    assert taken[0] == taken[1] and 800 < len(taken[0]) < 1_010
+    assert "input a.cfg: (settings)" in taken[0] and "input h.cfg" in taken[0]
 
 
-def test_what_is_no_text_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as the numbers of a checkpoint."""
-    assert of(monkeypatch, tmp_path, b"\x93NUMPY\x01\x00") == of(monkeypatch, tmp_path, "a\0b") == {}
+def test_a_text_of_any_encoding_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so do names that no encoding has."""
+    one, other = (of(monkeypatch, tmp_path, f"town = {name}".encode("latin-1")) for name in ("Nîmes", "Nimes"))
+    assert differing(one, other) == {"input a.cfg: town"}
+    text = json.dumps({"\ud800": 1, "a.b": 1, "a": {"b": 2}, "": 3})
+    assert {"input a.cfg: \ud800", 'input a.cfg: "a.b"', "input a.cfg: a.b", 'input a.cfg: ""'} < of(
+        monkeypatch, tmp_path, text
+    ).keys()
 
 
 def test_names_count_from_where_the_program_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From its directory, else as it gave them, else from the home directory; a host's settings do not count."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("project/conf/a", "run/a", "data/a", ".config/a"):
-        (tmp_path / name).parent.mkdir(parents=True)
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("home/project/src/conf/a", "home/project/.env", "run/a", "home/data/a", "home/.config/a", "b"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("rate = 1")
     monkeypatch.chdir(tmp_path / "run")
-    names = {"project/conf/a": "conf/a", "a": "a", "data/a": "~/data/a", ".config/a": None}
+    names: dict[Path | str, str | None] = {
+        home / "project/src/conf/a": "conf/a",
+        home / "project/.env": "../.env",
+        "a": "a",
+        home / "data/a": "~/data/a",
+        home / ".config/a": None,
+        tmp_path / "b": str(tmp_path / "b"),
+    }
     for given, shown in names.items():
-        record(monkeypatch, given if given == "a" else tmp_path / given)
-        found = Inputs().take(Digests(None), str(tmp_path / "project"))
-        assert [label for label in found if ":" not in label] == ([f"input {shown}", "inputs"] if shown else [])
+        record(monkeypatch, given)
+        found = Inputs().take(str(home / "project/src"))
+        labels = [f"input {shown}: (settings)", f"input {shown}: rate", "inputs"]
+        assert list(found) == (labels if shown else [])
+    hidden = home / ".worktrees/project"
+    hidden.mkdir(parents=True)
+    (hidden / "a").write_text("rate = 1")
+    record(monkeypatch, hidden / "a")
+    assert "input ../a: rate" in Inputs().take(str(hidden / "src"))
+
+
+def test_two_files_of_one_name_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which the program has read from two working directories."""
+    found = {f"{tmp_path}/{name}/a": InputFile("a", (0, 0, 0), name.encode()) for name in ("one", "two")}
+    monkeypatch.setattr(input_files, "_read", found)
+    assert {"input a: line 1", "input a#: line 1"} < Inputs().take("/project").keys()
 
 
 def test_other_files_of_a_series_are_the_same_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,18 +136,3 @@ def test_other_files_of_a_series_are_the_same_inputs(tmp_path: Path, monkeypatch
     one = of(monkeypatch, tmp_path, "a = 1", "step-5.cfg")
     assert one["inputs"] == of(monkeypatch, tmp_path, "a = 1", "step-1206.cfg")["inputs"]
     assert one["inputs"] != of(monkeypatch, tmp_path, "a = 1", "other-5.cfg")["inputs"]
-
-
-def test_a_file_counts_as_it_was_when_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever becomes of it later; one that was changed before anybody looked counts as changed."""
-    path = tmp_path / "a.cfg"
-    path.write_text("rate = 1")
-    record(monkeypatch, path)
-    inputs = Inputs()
-    found = inputs.take(Digests(None), str(tmp_path))
-    path.write_text("rate = 22")
-    assert inputs.take(Digests(None), str(tmp_path)) == found
-    late = Inputs().take(Digests(None), str(tmp_path))
-    assert late["input a.cfg"] == "changed since it was read" and late["inputs"] == found["inputs"]
-    path.unlink()
-    assert Inputs().take(Digests(None), str(tmp_path)) == late

@@ -80,6 +80,19 @@ def test_a_file_that_is_read_in_one_world_alone_differs_by_the_names_of_all(know
     assert judged_in(known, {**read, "input a.cfg": "1", "input a.cfg: rate": "5"}).new == "a.cfg changed"
 
 
+def test_what_is_learnt_holds_for_the_sources_with_which_it_was_learnt(known: Comparisons) -> None:
+    """A changed source may use what had no effect before, even if the first program that it gives is the same."""
+    for number in range(4):
+        known.add(KEY, HEADER, world(arguments=f"{number}"))
+    assert judged(known, arguments="9").may_serve
+    changed = {"source a.py": "2"}
+    known.add(KEY, HEADER, World(BASE | changed))
+    assert judged_in(known, changed).may_serve and not judged_in(known, {**changed, "arguments": "9"}).may_serve
+    for number in range(1, 4):
+        known.add(KEY, HEADER, World(BASE | changed | {"arguments": f"{number}"}))
+    assert judged_in(known, {**changed, "arguments": "9"}).may_serve
+
+
 def test_what_differs_thrice_without_effect_is_learnt(known: Comparisons) -> None:
     """After that it makes no world new; another component still does."""
     for number in range(4):

@@ -115,7 +115,7 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
         last = same[-1]
         return Judgement(last, last.left == 0 and check is not Check.ALWAYS, is_exact=True)
     rows = [(each, row) for each in served[-_MOST:] if (row := comparisons.components(each.world)) is not None]
-    learnt = _learnt(rows)
+    learnt = _learnt([each for each in rows if all(map(_learnt_after, differing(each[1], world.components)))])
     for each, row in reversed(rows):
         if each.left == 0 and differing(row, world.components) <= learnt:
             is_sample = samples and _chance.randrange(_ONE_IN) == 0
@@ -125,7 +125,7 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
     if len(_drawn(rows, world.components, learnt)) >= _MOST_DRAWN:
         return Judgement(refused=_DRAWN)
     nearest, its = min(reversed(rows), key=lambda row: len(differing(row[1], world.components)))
-    return Judgement(nearest, new=in_words(differing(its, world.components) - learnt, its, world.components))
+    return Judgement(nearest, new=in_words(differing(its, world.components) - _learnt(rows), its, world.components))
 
 
 def _drawn(rows: Sequence[tuple[Compared, Mapping[str, str]]], now: Mapping[str, str], learnt: set[str]) -> set[str]:
@@ -189,14 +189,23 @@ def _rank(label: str) -> tuple[int, str]:
     return kinds.index(kind) if kind in kinds else len(kinds), label
 
 
+def _learnt_after(label: str) -> int | None:
+    """Return in how many worlds a component must have differed without effect; None if it always counts."""
+    return _LEARNT_AFTER.get("globals" if label.startswith(_GLOBALS) else label.partition(" ")[0])
+
+
 def _learnt(rows: Sequence[tuple[Compared, Mapping[str, str]]]) -> set[str]:
     """Return the labels of the components that differed in several compared worlds without effect.
 
     Two worlds with different results must still differ in one that is not learnt.
+
+    Args:
+        rows: comparisons with the components of their worlds. To serve without a comparison, these worlds must have the
+            same sources and others that always count: a changed source may give an effect to what had none.
     """
     found: set[str] = set()
     for label in {label for _, row in rows for label in row}:
-        after = _LEARNT_AFTER.get("globals" if label.startswith(_GLOBALS) else label.partition(" ")[0])
+        after = _learnt_after(label)
         if after is not None:
             values: dict[str, set[str | None]] = {}
             for each, row in rows:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from jcache import clock
+from jcache import clock, input_files
 from jcache.fingerprint.origins import STDLIB, of_path
 from jcache.package import OWN_FILES
 from jcache.runtime.worlds.digests import Digests, Row, short, variables_in
@@ -43,6 +43,8 @@ class Sources:
             if self._modules.get(name) is not module:
                 self._modules[name] = module
                 self.add(name, file_of(module), distributions, digests, top)
+        for path in input_files.executed():
+            self.add(path, path, distributions, digests, top)
         found = dict(self._edited)
         variables: set[str] = set()
         reason = None
@@ -56,8 +58,9 @@ class Sources:
         return found, variables, reason
 
     def add(self, name: str, path: str | None, distributions: Distributions, digests: Digests, top: str) -> None:
-        """Add the file of a module, or of one that is not loaded and would be."""
-        self.packages.add(name.partition(".")[0])
+        """Add the file of a module, loaded or not, or any file that was executed, under its path as its name."""
+        if path != name:
+            self.packages.add(name.partition(".")[0])
         if path is None or path in self._installed or path in self._files or path.startswith(OWN_FILES):
             return
         installed_ns = distributions.installed_ns(path)

@@ -79,7 +79,7 @@ def take(digests: Digests) -> World:
     contents = _distributions.contents(sys.path, digests)
     found, variables, reason = _sources.take(_distributions, digests, top)
     around, unseen = surroundings.take(top, variables, _sources.packages)
-    read = _inputs.take(digests, top)
+    read = _inputs.take(top)
     digests.save()
     installed = {_DISTRIBUTION + name: text for name, text in contents.items()}
     return World({**installed, **found, **around, **read}, reason or unseen)
