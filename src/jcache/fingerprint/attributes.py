@@ -27,6 +27,7 @@ READ_ALL: Final = frozenset(
      "dataclasses.replace", "dataclasses.fields", "_pickle.dumps", "_pickle.dump", "inspect.getmembers"}
 )  # fmt: skip
 """Functions that read all attributes of their argument."""
+_LEAST_HASH: Final = 1 << 40
 _POINTER: Final = 8
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 _known_slots: Final[WeakIdentities[list[tuple[int, str]]]] = WeakIdentities()
@@ -106,6 +107,11 @@ def is_kept(cls: type, name: str) -> bool:
     """
     found = next((members[name] for each in cls.__mro__ if name in (members := vars(each))), None)
     return type(found) is functools.cached_property
+
+
+def is_hash(value: Any) -> bool:
+    """Return whether a value that a library holds may be a hash, or an address: each process has another one."""
+    return type(value) is int and abs(value) >= _LEAST_HASH
 
 
 def functions_of(value: Any) -> list[types.FunctionType]:

@@ -6,6 +6,7 @@ that the function itself imports.
 """
 
 import dis
+import re
 from collections.abc import Iterator
 from itertools import takewhile
 from types import CodeType
@@ -35,6 +36,7 @@ _TAKES: Final = ATTRIBUTE | {"LOAD_SUPER_ATTR"}
 _CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
 _LOADS_CONSTANT: Final = frozenset(dis.hasconst)
 _HAS_DOCSTRING: Final = 0x4000000
+_ADDRESS: Final = re.compile(r"\d{11,}")
 
 
 class Named(NamedTuple):
@@ -64,11 +66,16 @@ def _signature(code: CodeType) -> bytes:
     ]
     if constants and isinstance(code.co_consts[0], str) and not _loads_first_constant(code.co_code):
         constants[0] = constant(None) or b""
-    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    names = [tuple(map(stable, each)) for each in (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)]
     flags = code.co_flags & ~_HAS_DOCSTRING
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags)
-    plain = constant((code.co_name, code.co_qualname, counts, names, code.co_code, code.co_exceptiontable))
+    plain = constant((code.co_name, code.co_qualname, counts, tuple(names), code.co_code, code.co_exceptiontable))
     return sha256((plain or b"") + several(b"constants", constants))
+
+
+def stable(name: str) -> str:
+    """Return a name without an address in it, which a function that is made from a text may have (of beartype, say)."""
+    return _ADDRESS.sub("#", name)
 
 
 def _loads_first_constant(instructions: bytes) -> bool:

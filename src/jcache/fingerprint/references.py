@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from jcache.fingerprint import methods, name_resolution, origins
 from jcache.fingerprint.arguments import defaults_of
-from jcache.fingerprint.attributes import ALL, functions_of
-from jcache.fingerprint.bytecode import signature
+from jcache.fingerprint.attributes import ALL, functions_of, is_hash
+from jcache.fingerprint.bytecode import signature, stable
 from jcache.fingerprint.classes import members, registered
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
@@ -22,7 +22,6 @@ from jcache.fingerprint.parts import Part, Parts
 from jcache.jax_internals.registry import registry
 
 _NO_CELL: Final = b"empty0:"
-_LEAST_HASH: Final = 1 << 48  # such an integer of a library may be a hash, which each process has another one of
 _DISPATCHER: Final = "singledispatch.<locals>.wrapper"
 _OF_DISPATCHER: Final = frozenset({"register", "dispatch", "registry", "_clear_cache", "__wrapped__"})
 _DOCUMENTATION: Final[Mapping[str, Any]] = {"__doc__": None, "__annotations__": {}}
@@ -184,7 +183,7 @@ class References(Parts, ABC):
             self.note_special(function, label, {"__qualname__": code.co_qualname, "__module__": home, **_DOCUMENTATION})
         name = label.partition(" ")[2] or self._name
         for parameter, value in defaults_of(function).items():
-            self.part(f"default {parameter} of {name}", value)
+            self.part(f"default {stable(parameter)} of {name}", value)
         if function.__closure__:
             items += self._closure(function, code, name)
         if function.__dict__:
@@ -218,7 +217,7 @@ class References(Parts, ABC):
                 items.append(_NO_CELL)
                 continue
             value = self.then(cell, each, value, of_any_type=is_library)
-            if is_library and type(value) is int and abs(value) >= _LEAST_HASH:
+            if is_library and is_hash(value):
                 self.set_aside(f"closure {each} of {name}", value)
                 continue
             items.append(self._member(f"closure {each} of {name}", value))

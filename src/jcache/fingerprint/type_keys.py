@@ -157,6 +157,18 @@ def _of_configuration(node: Any) -> object:
     return {name: each for name, each in resolvers.items() if is_whole and not name.startswith("oc.")}
 
 
+def _of_resolved(metadata: Any) -> object:
+    """Return what resolvers have returned and OmegaConf remembers, but for the present time, of Hydra's."""
+    return {"resolver_cache": {name: each for name, each in metadata.resolver_cache.items() if name != "now"}}
+
+
+def _of_spline(spline: Any) -> object:
+    """Return the parts of a spline without FITPACK's working arrays, the ends of which are never written."""
+    x, y, weights, begin, end, degree, smoothing, count, knots, coefficients, residual, *_ = spline._data
+    given = x, y, weights, begin, end, degree, smoothing, residual
+    return given, knots[:count], coefficients[:count]
+
+
 def _of_flags(flags: Any) -> object:
     return {name: _value_of(flag) for name, flag in flags._flags().items()}
 
@@ -188,6 +200,7 @@ _READY: Final = {
         ("networkx", "Graph", _covering(_of_network, "_node _adj _succ _pred __networkx_cache__ nodes adj succ pred "
                                         "edges in_edges out_edges degree in_degree out_degree")),
         ("numpy.lib.npyio", "NpzFile", TypeKey(lambda file: [(name, file[name]) for name in file.files])),
+        ("omegaconf.base", "ContainerMetadata", TypeKey(_of_resolved, frozenset({"resolver_cache"}), is_by_name=True)),
         ("omegaconf", "Node", _covering(_of_configuration, "_flags_cache")),
         ("orbax.checkpoint", "AbstractCheckpointManager AbstractCheckpointer", TypeKey(None, is_fixed=True)),
         ("pandas", "DataFrame Series", _covering(_of_table, "_mgr _attrs _flags _item_cache _cacher _is_copy")),
@@ -202,6 +215,7 @@ _READY: Final = {
         ("pyarrow", "Array ChunkedArray Scalar", TypeKey(_of_arrow, is_fixed=True)),
         ("pyarrow", "DataType", TypeKey(str, is_fixed=True)),
         ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # it holds an address
+        ("scipy.interpolate", "UnivariateSpline", _covering(_of_spline, "_data")),
         ("scipy.sparse", "sparray spmatrix", _covering(_of_sparse, "_dict _has_sorted_indices _has_canonical_format")),
         ("sqlite3", "Row", TypeKey(lambda row: (row.keys(), tuple(row)), is_fixed=True)),
         ("weakref", "finalize", TypeKey(lambda finalizer: (finalizer.peek(), finalizer.atexit))),
@@ -236,7 +250,7 @@ def _named(encoder: Any, kind: type, content: Any) -> object:
         return content
     for name in content.keys() - encoder.names:
         encoder.aside.add(name)
-        encoder.set_aside(f"attribute {name} of {kind.__qualname__}", content[name])
+        encoder.set_aside(f"item {name} of {kind.__qualname__}", content[name])
     return {name: each for name, each in content.items() if name in encoder.names}
 
 

@@ -217,8 +217,8 @@ class Encoder:
         kind = type(value)
         wholly = self._is_whole(kind)
         found = []
-        held = list(attributes.held(value))
-        if self.may_grow and self.is_library(kind):
+        held, is_library = list(attributes.held(value)), self.is_library(kind)
+        if self.may_grow and is_library:
             held = (self._before or self.snapshot).without_memos(value, held)
         for name, each in held:
             if name in beside:
@@ -229,6 +229,8 @@ class Encoder:
                 self.aside.update(() if kept else [name])
                 what = CACHED if kept else "attribute"
                 self.set_aside(f"{what} {name} of {kind.__qualname__}", each)
+            elif is_library and attributes.is_hash(each):
+                self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
             else:
                 self.nones.update([name] if each is None else ())
                 found.append((name, self.then(value, name, each)))
