@@ -81,7 +81,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if not _EVENTS:  # the interpreter is ending, and has emptied this module
         return
     if event in _EVENTS:
-        with suppress(OSError, ValueError, TypeError, AttributeError):  # the program meets it itself
+        with suppress(Exception):  # the program meets it itself
             _note(sys._getframe(1), event, *arguments)
     if also is not None:
         also(event, arguments)

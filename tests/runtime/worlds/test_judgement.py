@@ -80,6 +80,17 @@ def test_a_file_that_is_read_in_one_world_alone_differs_by_the_names_of_all(know
     assert judged_in(known, {**read, "input a.cfg": "1", "input a.cfg: rate": "5"}).new == "a.cfg changed"
 
 
+def test_of_a_component_with_few_values_those_are_learnt_that_were_there(known: Comparisons) -> None:
+    """After as many comparisons: of twenty that are on or off, each start has others."""
+    for number in range(4):
+        known.add(KEY, HEADER, world(environment__A=f"{number % 2}", environment__B=f"{number // 2}"))
+        assert not judged(known, environment__A="2", environment__B="0").may_serve
+    known.add(KEY, HEADER, world(environment__A="1", environment__B="0", environment__C="1"))
+    assert judged(known, environment__A="0", environment__B="1", environment__C="1").may_serve
+    assert not judged(known, environment__A="0", environment__B="2", environment__C="1").may_serve
+    assert not judged(known, environment__A="0", environment__B="1", environment__C="2").may_serve
+
+
 def test_what_is_learnt_holds_for_the_sources_with_which_it_was_learnt(known: Comparisons) -> None:
     """A changed source may use what had no effect before, even if the first program that it gives is the same."""
     for number in range(4):

@@ -1,4 +1,4 @@
-"""Values of other packages, stored as plain ones: sparse matrices, search trees, networks, tables, dates.
+"""Values of other packages, stored as plain ones: sparse matrices, search trees, networks, tables, dates, dtypes.
 
 In a tree such a value is ``{"$registered": ["jcache:MODULE:CLASS", node]}``. A version of jcache that does not know one
 of these names takes it for a class that the program has not registered, and has the graph built.
@@ -26,6 +26,7 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "scipy": ("sparse_matrices", "search_trees"),
     "pandas": ("tables",),
     "networkx": ("networks",),
+    "numpy": ("array_types",),
     "jax": ("jax_arrays",),
     **dict.fromkeys(
         ("array", "builtins", "collections", "datetime", "decimal", "fractions", "pathlib", "re", "types", "uuid",

@@ -115,17 +115,18 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
         last = same[-1]
         return Judgement(last, last.left == 0 and check is not Check.ALWAYS, is_exact=True)
     rows = [(each, row) for each in served[-_MOST:] if (row := comparisons.components(each.world)) is not None]
-    learnt = _learnt([each for each in rows if all(map(_learnt_after, differing(each[1], world.components)))])
+    now = world.components
+    learnt = _learnt([each for each in rows if all(map(_learnt_after, differing(each[1], now)))], now)
     for each, row in reversed(rows):
-        if each.left == 0 and differing(row, world.components) <= learnt:
+        if each.left == 0 and differing(row, now) <= learnt:
             is_sample = samples and _chance.randrange(_ONE_IN) == 0
             return Judgement(each, check is not Check.ALWAYS and not is_sample)
     if not rows:
         return Judgement(served[-1])
-    if len(_drawn(rows, world.components, learnt)) >= _MOST_DRAWN:
+    if len(_drawn(rows, now, learnt)) >= _MOST_DRAWN:
         return Judgement(refused=_DRAWN)
-    nearest, its = min(reversed(rows), key=lambda row: len(differing(row[1], world.components)))
-    return Judgement(nearest, new=in_words(differing(its, world.components) - _learnt(rows), its, world.components))
+    nearest, its = min(reversed(rows), key=lambda row: len(differing(row[1], now)))
+    return Judgement(nearest, new=in_words(differing(its, now) - _learnt(rows, now), its, now))
 
 
 def _drawn(rows: Sequence[tuple[Compared, Mapping[str, str]]], now: Mapping[str, str], learnt: set[str]) -> set[str]:
@@ -194,23 +195,31 @@ def _learnt_after(label: str) -> int | None:
     return _LEARNT_AFTER.get("globals" if label.startswith(_GLOBALS) else label.partition(" ")[0])
 
 
-def _learnt(rows: Sequence[tuple[Compared, Mapping[str, str]]]) -> set[str]:
+def _is_learnt(seen: Sequence[str | None], now: str | None, after: int) -> bool:
+    """Return whether a component's values in worlds with one result let its present value be served."""
+    several = len({*seen})
+    return several > after or (several > 1 and len(seen) > after and now in seen)
+
+
+def _learnt(rows: Sequence[tuple[Compared, Mapping[str, str]]], now: Mapping[str, str]) -> set[str]:
     """Return the labels of the components that differed in several compared worlds without effect.
 
-    Two worlds with different results must still differ in one that is not learnt.
+    Of a component with few values, the present one must have been there. Two worlds with different results must still
+    differ in one that is not learnt.
 
     Args:
         rows: comparisons with the components of their worlds. To serve without a comparison, these worlds must have the
             same sources and others that always count: a changed source may give an effect to what had none.
+        now: the components of the present world.
     """
     found: set[str] = set()
     for label in {label for _, row in rows for label in row}:
         after = _learnt_after(label)
         if after is not None:
-            values: dict[str, set[str | None]] = {}
+            values: dict[str, list[str | None]] = {}
             for each, row in rows:
-                values.setdefault(each.text, set()).add(row.get(label))
-            if max(map(len, values.values())) > after:
+                values.setdefault(each.text, []).append(row.get(label))
+            if any(_is_learnt(seen, now.get(label), after) for seen in values.values()):
                 found.add(label)
     for (one, row), (other, its) in combinations(rows, 2):
         if one.text != other.text and (between := differing(row, its)) <= found:
