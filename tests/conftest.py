@@ -140,6 +140,7 @@ def own_world(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
     monkeypatch.setattr(input_files, "_executed", {})
     monkeypatch.setattr(input_files, "_written", set())
     monkeypatch.setattr(input_files, "_bytes", 0)
+    monkeypatch.setattr(input_files, "_looked_at", 0)
     scratch = str(tmp_path_factory.getbasetemp())
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(scratch):

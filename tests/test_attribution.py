@@ -13,7 +13,7 @@ from types import FrameType
 
 import pytest
 
-from jcache.attribution import Reader, looks_for_code, reader
+from jcache.attribution import Reader, looks_for_code, reader, reads_for_itself
 from jcache.package import OWN_FILES
 from tests.helpers.fingerprints import executed
 from tests.helpers.jax_programs import run
@@ -151,6 +151,7 @@ WRAPPER = ("jcache.fingerprint.io.audit", OWN_FILES + "fingerprint/io/audit.py")
         ([MINE, ("jax_cuda12_plugin", "/opt/site-packages/jax_cuda12_plugin.py")], Reader.NOBODY),
         ([MINE, JCACHE], Reader.NOBODY),
         ([MINE, JCACHE, ("etils.epath", "/opt/site-packages/etils/epath.py")], Reader.NOBODY),
+        ([MINE, JCACHE, ITS], Reader.NOBODY),
         ([MINE, JAX, ITS], Reader.PROGRAM),
         ([MINE, WRAPPER], Reader.PROGRAM),
         ([MINE, JAX, WRAPPER], Reader.NOBODY),
@@ -162,6 +163,28 @@ WRAPPER = ("jcache.fingerprint.io.audit", OWN_FILES + "fingerprint/io/audit.py")
 def test_the_frames_tell_who_reads(frames: list[tuple[str, str]], expected: Reader) -> None:
     """From the one that reads outwards, the first that is not neutral decides."""
     assert reader(frame_of(*frames), sys._getframe()) is expected
+
+
+@pytest.mark.parametrize(
+    ("frames", "path", "expected"),
+    [
+        ([MINE], "a.py", False),
+        ([MINE, STDLIB], "a", False),
+        ([MINE, JAX, STDLIB], "a", False),
+        ([MINE, IMPORTER, ITS], "a", False),
+        ([MINE, WRAPPER], "a", False),
+        ([MINE, JCACHE], "a", True),
+        ([MINE, JCACHE, STDLIB], "a", True),
+        ([MINE, IMPORTER], "a.py", True),
+        ([MINE, ("linecache", "linecache.py")], "a.py", True),
+        ([MINE, ("linecache", "linecache.py")], "a.txt", False),
+    ],
+)
+def test_what_is_read_to_import_or_show_code_is_told_apart(
+    frames: list[tuple[str, str]], path: str, *, expected: bool
+) -> None:
+    """And what jcache reads; all else is the program's input, whoever reads it."""
+    assert reads_for_itself(frame_of(*frames), path) is expected
 
 
 def test_the_frame_that_has_begun_the_block_is_the_programs() -> None:

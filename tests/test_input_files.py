@@ -203,6 +203,10 @@ def test_large_files_and_those_after_many_are_not_recorded(tmp_path: Path, monke
     for name in ("large", "a", "b", "c", "d"):
         read(tmp_path / name)
     assert told() == ["a", "b", "c"]
+    monkeypatch.setattr(input_files, "MOST", 9)
+    monkeypatch.setattr(input_files, "_looked_at", input_files._MOST_LOOKED_AT)
+    read(tmp_path / "d")
+    assert told() == ["a", "b", "c"]
     sys.audit("open", None, None, None)
     sys.audit("os.rename", 1)
     with pytest.raises(ValueError, match="null"):

@@ -43,7 +43,7 @@ def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> 
         if _imports(frame) or (package in _SOURCES and path.endswith(".py")):
             return Reader.IMPORT if installed else Reader.NOBODY
         if package in _NOBODYS or package.startswith(_PLUGINS):
-            return Reader.PROGRAM if installed else Reader.NOBODY
+            return Reader.PROGRAM if installed and package != "jcache" else Reader.NOBODY
         if package not in _NEUTRAL:
             if not is_installed(frame):
                 return Reader.PROGRAM

@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from jcache.attribution import reads_for_itself
 
-MOST: Final = 1_000  # files that are recorded
+MOST: Final = 1_000  # files that are recorded,
+_MOST_LOOKED_AT: Final = 4_000  # and that are read to find out whether they are text
 LARGEST: Final = 256 << 10  # bytes of a file that is recorded,
 MOST_BYTES: Final = 8 << 20  # and of all files
 WRITING: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -48,6 +49,7 @@ also: Callable[[str, tuple[Any, ...]], None] | None = None  # gets all audit eve
 is_recorded_otherwise: Callable[[], object] = bool  # whether what this thread reads now counts in a key
 _read: dict[str, InputFile] = {}  # by absolute path
 _bytes = 0  # of their contents
+_looked_at = 0
 _executed: dict[str, None] = {}  # the files of code that was executed, in this order
 _written: set[str] = set()  # what the process itself has written or moved, by absolute path
 _changes = 0  # how often `_read` or `_executed` has changed
@@ -97,7 +99,7 @@ def _note(frame: Any, event: str, given: Any, other: Any = None, flags: Any = 0,
     else:
         name = os.fsdecode(given)
         is_read = not flags & (os.O_WRONLY | os.O_TRUNC)
-        if is_read and len(_read) < MOST and not name.endswith(_CODE):
+        if is_read and len(_read) < MOST and _looked_at < _MOST_LOOKED_AT and not name.endswith(_CODE):
             _add(frame, name, _whole(name))
         if flags & (WRITING | os.O_RDWR):
             _add_written(name)
@@ -114,17 +116,16 @@ def _add_executed(name: str) -> None:
 
 def _add(frame: Any, name: str, path: str) -> None:
     """Record a file of text that is about to be read."""
-    global _bytes, _changes
-    if path.startswith(_SYSTEM) or any(part in path for part in _INSTALLED):
-        return
-    if is_recorded_otherwise() or _is_written(path):
+    global _bytes, _changes, _looked_at
+    if path.startswith(_SYSTEM) or any(part in path for part in _INSTALLED) or is_recorded_otherwise():
         return
     status = os.stat(path)
     known, identity = _read.get(path), (status.st_ino, status.st_size, status.st_mtime_ns)
     is_small = status.st_size <= LARGEST and _bytes + status.st_size <= MOST_BYTES
     if not stat.S_ISREG(status.st_mode) or not is_small or (known is not None and known.identity == identity):
         return
-    if not reads_for_itself(frame, name):
+    if not reads_for_itself(frame, name) and not _is_written(path):
+        _looked_at += 1
         with open(path, "rb") as file:  # now, for the program may change or remove it before a call
             content = file.read(LARGEST + 1)
         if not _BINARY.search(content):

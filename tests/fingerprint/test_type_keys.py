@@ -460,6 +460,17 @@ def test_of_the_flags_of_absl_those_count_that_code_names(tmp_path: Path) -> Non
     assert made("--size=2", name="sized")[0] != sized == made("--rate=2", name="sized")[0]
 
 
+def test_an_expression_counts_by_what_it_is_made_of() -> None:
+    """Not by what sympy remembers of it: hashes, and what follows from assumptions, in an order of sets."""
+    sympy = pytest.importorskip("sympy")
+    x, positive = sympy.Symbol("x"), sympy.Symbol("x", positive=True)
+    made = [sympy.sin(x) * x, sympy.sin(positive) * positive, sympy.cos(x) * x, sympy.Integer(1)]
+    keys = [of(each) for each in made]
+    assert len({*keys}) == len(made)
+    assert hash(made[0]) and made[0].is_positive is None
+    assert of(made[0]) == of(sympy.sin(sympy.Symbol("x")) * x) == keys[0]
+
+
 def test_nothing_is_imported_to_find_out() -> None:
     """Classes of the names that ready keys have load no library, whatever they say of their module."""
     assert run(UNIMPORTED, new_interpreter=True).value == []

@@ -218,6 +218,7 @@ _READY: Final = {
         ("scipy.interpolate", "UnivariateSpline", _covering(_of_spline, "_data")),
         ("scipy.sparse", "sparray spmatrix", _covering(_of_sparse, "_dict _has_sorted_indices _has_canonical_format")),
         ("sqlite3", "Row", TypeKey(lambda row: (row.keys(), tuple(row)), is_fixed=True)),
+        ("sympy", "Basic", _FIXED),
         ("weakref", "finalize", TypeKey(lambda finalizer: (finalizer.peek(), finalizer.atexit))),
         ("weakref", "WeakKeyDictionary WeakValueDictionary", _covering(
             dict, "data _dirty_len _iterating _pending_removals _remove")),

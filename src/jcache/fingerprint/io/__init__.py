@@ -21,7 +21,7 @@ stored after a read of something that is no regular file, or of too many files o
 - What the import system reads, and what reads Python sources for tracebacks and the like, belongs to nobody: imported
   code is code, which the fingerprint covers.
 - What jax, jaxlib, their plugins and jcache read belongs to nobody: their versions and options are in the key. What
-  they read through another package, as `jax.numpy.load` does through numpy, belongs to the program.
+  JAX reads through another package, as `jax.numpy.load` does through numpy, belongs to the program.
 - While an installed package is imported, what it reads counts, but nothing that it does is a reason not to store. If it
   had been imported before, nothing at all would have been recorded; its version is in the key.
 - Everything else belongs to the program: its own code, also in modules that are being imported, and what it calls.
