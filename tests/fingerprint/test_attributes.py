@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jcache.fingerprint.attributes import held, is_kept, is_whole
+from jcache.fingerprint.attributes import held, is_hash, is_hash_of, is_kept, is_whole
 
 
 class Slotted:
@@ -112,3 +112,27 @@ def test_what_a_cached_property_keeps_is_told_from_an_attribute() -> None:
     assert is_kept(type("Again", (type("Plain", (), {"size": 0}),), {"size": vars(Model)["size"]}), "size")
     assert [is_kept(Model, name) for name in ("size", "area", "plain", "missing")] == [True, False, False, False]
     assert is_kept(derived, "size") and not is_kept(other, "size")
+
+
+class Keyed:
+    """A static argument that keeps its hash."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.hash = name, hash(name)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+
+class Failing:
+    def __hash__(self) -> int:
+        raise TypeError("not today")
+
+
+def test_a_hash_that_an_object_keeps_is_told_from_other_numbers() -> None:
+    """Each process has another one of a text; the object's own hash must be the same number."""
+    name = next(name for name in map(str, range(100)) if is_hash(hash(name)))
+    keyed = Keyed(name)
+    assert is_hash_of(keyed.hash, keyed) and not is_hash_of(keyed.hash + 1, keyed)
+    assert not is_hash_of(hash(held), held) and not is_hash_of(1, Failing())
+    assert not any(map(is_hash, (1, -(1 << 39), True, 1e30, "a"))) and is_hash(-(1 << 40))

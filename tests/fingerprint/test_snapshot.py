@@ -13,7 +13,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from string import Formatter
 from types import SimpleNamespace
 library = Formatter()
-library._unset, library._set, library.public = None, 'a', None
+library._unset, library._set, library.public, library._is_filled, library._is_on = None, 'a', None, False, True
 n, log, seen, by, first, many, space = 0, [], set(), {'f': 0}, [0], Counter(), SimpleNamespace(n=0)
 text, rate, queue, groups, order, last = '', 1.0, deque(), defaultdict(list), OrderedDict(), deque([0], maxlen=1)
 class Runs:
@@ -56,6 +56,7 @@ TOLERATED = {
     "variables of a function around it": "counted()",
     "a private attribute of a library's object": "library._memo = (x, 'a')\n    return library._memo",
     "one that was None": "library._unset = (x, 'a')",
+    "one that was False": "library._is_filled = True",
 }
 CHANGES = {
     "a text": "global text\n    text += 'f'",
@@ -70,6 +71,7 @@ CHANGES = {
     "an attribute that no code reads": "run.shape = (x,)",
     "a variable of a function around it": "said()",
     "a private attribute of a library's object that was set": "library._set = library._set + 'b'",
+    "one that was True": "library._is_on = False",
     "one that is gone": "del library._set",
     "a public attribute of a library's object": "library.public = 'b'",
     "a private attribute of the user's object": "run._memo = 'b'\n    return run._memo",

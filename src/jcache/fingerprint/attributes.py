@@ -114,6 +114,14 @@ def is_hash(value: Any) -> bool:
     return type(value) is int and abs(value) >= _LEAST_HASH
 
 
+def is_hash_of(number: int, value: Any) -> bool:
+    """Return whether a number is the hash of an object, which the object keeps; that of a text is another one."""
+    try:
+        return bool(type(value).__hash__ is not object.__hash__ and hash(value) == number)
+    except Exception:  # noqa: BLE001  the program's code
+        return False
+
+
 def functions_of(value: Any) -> list[types.FunctionType]:
     if type(value) is types.FunctionType:
         return [value]

@@ -16,6 +16,7 @@ from jcache.fingerprint.describe import vars_of
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
+_SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
 
@@ -28,7 +29,7 @@ class ValueSnapshot:
         self._values: dict[Place, Any] = {}
         self._alive: list[object] = []
         self._unread: dict[str, Any] = {}
-        self._private: dict[int, dict[str, bool]] = {}  # by object, whether each private attribute is None
+        self._private: dict[int, dict[str, Any]] = {}  # by object, the private attributes, if None or False as such
 
     def hold(self, alive: list[object], unread: dict[str, Any]) -> None:
         """Keep objects alive, so that no address is used twice, and keep the attributes that no code reads."""
@@ -54,13 +55,17 @@ class ValueSnapshot:
         self._values[place] = value
 
     def without_memos(self, value: Any, held: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-        """Return the attributes of an object of a library, private ones as None or absent if they were so at first."""
+        """Return the attributes of an object of a library, private ones as they were if that was None, False or absent.
+
+        Such an object keeps in them what it computes when it is first asked, or that it has been asked.
+        """
         known = self._private.get(id(value))
         if known is None:
-            self._private[id(value)] = {name: each is None for name, each in held if name.startswith("_")}
+            private = [(name, each) for name, each in held if name.startswith("_")]
+            self._private[id(value)] = {name: each if each is None or each is False else _SET for name, each in private}
             return held
         kept = [(name, each) for name, each in held if name in known or not name.startswith("_")]
-        return [(name, None if known.get(name) else each) for name, each in kept]
+        return [(name, each if known.get(name, _SET) is _SET else known[name]) for name, each in kept]
 
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""
