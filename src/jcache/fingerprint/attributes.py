@@ -117,7 +117,8 @@ def is_hash(value: Any) -> bool:
 def is_hash_of(number: int, value: Any) -> bool:
     """Return whether a number is the hash of an object, which the object keeps; that of a text is another one."""
     try:
-        return bool(type(value).__hash__ is not object.__hash__ and hash(value) == number)
+        own = getattr(type(value), "__hash__", None)
+        return own is not object.__hash__ and hash(value) == number
     except Exception:  # noqa: BLE001  the program's code
         return False
 
