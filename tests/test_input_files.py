@@ -112,6 +112,26 @@ def test_what_the_process_has_written_itself_is_no_input(settings: Path, write: 
     assert not told()
 
 
+def test_what_the_process_moves_without_writing_it_is_an_input(settings: Path) -> None:
+    """Such as a job that it claims from a queue."""
+    settings.rename(settings.with_name("running"))
+    read(settings.with_name("running"))
+    settings.with_name("jobs").mkdir()
+    (settings.with_name("running")).rename(settings.with_name("jobs") / "job")
+    settings.with_name("jobs").rename(settings.with_name("done"))
+    read(settings.with_name("done") / "job")
+    assert told() == ["running", "job"]
+
+
+def test_a_path_above_a_link_is_that_of_the_target(settings: Path) -> None:
+    """As the system resolves it."""
+    (settings.parent / "there" / "inner").mkdir(parents=True)
+    settings.rename(settings.parent / "there" / "settings")
+    (settings.parent / "link").symlink_to(settings.parent / "there" / "inner")
+    read(f"{settings.parent}/link/../settings")
+    assert list(input_files.files()) == [str(settings.parent / "there" / "settings")]
+
+
 def test_what_others_write_into_a_directory_of_the_program_is_an_input(settings: Path) -> None:
     """Such as what a process unpacks there."""
     (settings.parent / "made").mkdir()

@@ -51,7 +51,7 @@ _read: dict[str, InputFile] = {}  # by absolute path
 _bytes = 0  # of their contents
 _looked_at = 0
 _executed: dict[str, None] = {}  # the files of code that was executed, in this order
-_written: set[str] = set()  # what the process itself has written or moved, by absolute path
+_written: set[str] = set()  # what the process itself has written, by absolute path
 _changes = 0  # how often `_read` or `_executed` has changed
 _has_hook = False
 
@@ -95,7 +95,7 @@ def _note(frame: Any, event: str, given: Any, other: Any = None, flags: Any = 0,
     elif type(given) is int:  # a descriptor
         return
     elif event == "os.rename":
-        _add_written(other)
+        _note_moved(_whole(os.fsdecode(given)), os.fsdecode(other))
     else:
         name = os.fsdecode(given)
         is_read = not flags & (os.O_WRONLY | os.O_TRUNC)
@@ -109,7 +109,7 @@ def _add_executed(name: str) -> None:
     global _changes
     if name not in _executed and name[:1] != "<" and not any(part in name for part in _INSTALLED):
         path = os.path.abspath(name)
-        if path not in _executed and not is_recorded_otherwise() and not _is_written(path) and os.path.isfile(path):
+        if path not in _executed and not is_recorded_otherwise() and path not in _written and os.path.isfile(path):
             _executed[path] = None
             _changes += 1
 
@@ -124,7 +124,7 @@ def _add(frame: Any, name: str, path: str) -> None:
     is_small = status.st_size <= LARGEST and _bytes + status.st_size <= MOST_BYTES
     if not stat.S_ISREG(status.st_mode) or not is_small or (known is not None and known.identity == identity):
         return
-    if not reads_for_itself(frame, name) and not _is_written(path):
+    if path not in _written and not reads_for_itself(frame, name):
         _looked_at += 1
         with open(path, "rb") as file:  # now, for the program may change or remove it before a call
             content = file.read(LARGEST + 1)
@@ -134,20 +134,22 @@ def _add(frame: Any, name: str, path: str) -> None:
             _changes += 1
 
 
-def _add_written(given: Any) -> None:
+def _add_written(name: str) -> None:
     if len(_written) < _MOST_WRITTEN:
-        _written.add(_whole(os.fsdecode(given)))
+        _written.add(_whole(name))
 
 
-def _is_written(path: str) -> bool:
-    """Return whether the process has written a file, or moved a directory that it is in."""
-    while path not in _written:
-        above = os.path.dirname(path)
-        if above == path:
-            return False
-        path = above
-    return True
+def _note_moved(path: str, to: str) -> None:
+    """Record that a file or directory is about to be moved: what the process has written there stays its own."""
+    if path in _written:
+        _add_written(to)
+    elif os.path.isdir(path):
+        inner = os.path.join(path, "")
+        for each in [each for each in _written if each.startswith(inner)]:
+            _add_written(os.path.join(to, each.removeprefix(inner)))
 
 
 def _whole(name: str) -> str:
-    return os.path.normpath(os.path.join(os.getcwd(), name))
+    """Return an absolute path; the directory above a link is that of its target, as for the system."""
+    path = os.path.join(os.getcwd(), name)
+    return os.path.realpath(path) if os.pardir in path else os.path.normpath(path)
