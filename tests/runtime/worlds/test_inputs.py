@@ -44,6 +44,16 @@ def test_each_setting_counts_by_itself(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
+def test_secrets_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their names: no digest of one is kept."""
+    text = "password: a\nAPI_KEY=b\nhub.token = c\nprng_key = 1\ntokens = 2\npasses = 3\n"
+    found = of(monkeypatch, tmp_path, text)
+    assert {label for label, digest in found.items() if not digest} == {
+        f"input a.cfg: {name}" for name in ("password", "API_KEY", "hub.token")
+    }
+    assert found == of(monkeypatch, tmp_path, text.replace(" a", " x").replace("=b", "=y").replace(" c", " z"))
+
+
 def test_comments_of_configurations_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a file whose name says that it is one; elsewhere such a line is a line."""
     for name, counts in (("a.yaml", False), ("a.txt", True)):

@@ -34,7 +34,10 @@ def test_arguments_and_directory_count_from_the_programs_directory(
 
 def test_variables_count_that_somebody_can_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of JAX and XLA, of a loaded package by its prefix, and what the program's own code names."""
-    counts, others = ("JAX_ENABLE_X64", "XLA_FLAGS", "TABLES_RATE", "RATE"), ("UNRELATED", "JAX_COMPILATION_CACHE_DIR")
+    counts, others = (
+        ("JAX_ENABLE_X64", "XLA_FLAGS", "TABLES_RATE", "RATE"),
+        ("UNRELATED", "JAX_COMPILATION_CACHE_DIR", "TABLES_API_KEY"),
+    )
     for name in (*counts, *others, "TPU_SKIP_MDS_QUERY"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("JCACHE_DIR", "/a")

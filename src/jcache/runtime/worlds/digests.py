@@ -19,12 +19,23 @@ NAME: Final = "digests"
 _MOST: Final = 5_000
 _LARGEST: Final = 16 << 20
 _VARIABLES: Final = re.compile(rb"""["']([A-Z][A-Z0-9_]{2,})["']|(?:environ|getenv)[^\n]{0,60}?["'](\w+)["']""")
+_SECRET: Final = re.compile(
+    r"passw|secret|credential|(api|access|private|auth)_?(key|token)|(^|[_.])token$", re.IGNORECASE
+)
 Row = list[str]
 
 
 def short(data: bytes) -> str:
     """Return the first 80 bits of the SHA-256 of some bytes, in 20 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()[:20]
+
+
+def is_secret(name: str) -> bool:
+    """Return whether the name of a variable or setting says that it holds a secret: no program depends on one.
+
+    Its digest is not kept, from which a password could be guessed, and which would tell users from one another.
+    """
+    return bool(_SECRET.search(name))
 
 
 def variables_in(source: bytes) -> set[str]:

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from jcache import input_files
 from jcache.fingerprint import origins
 from jcache.input_files import InputFile
-from jcache.runtime.worlds.digests import short
+from jcache.runtime.worlds.digests import is_secret, short
 
 ALL: Final = "inputs"
 INPUT: Final = "input "
@@ -110,7 +110,8 @@ def _text_of(content: bytes, has_comments: bool) -> _Text:  # noqa: FBT001
         text = content.decode()
     except UnicodeDecodeError:
         text = content.decode("latin-1")
-    items = {name: _short(value) for name, value in _items(text, _COMMENTS if has_comments else ())}
+    found = _items(text, _COMMENTS if has_comments else ())
+    items = {name: "" if is_secret(name) else _short(value) for name, value in found}
     return _Text(_short(text), items if len(items) <= _MOST_ITEMS else {})
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection
 from typing import Any, Final
 
-from jcache.runtime.worlds.digests import short, variables_in
+from jcache.runtime.worlds.digests import is_secret, short, variables_in
 
 _PREFIXES: Final = ("JAX_", "XLA_", "EQX_", "LIBTPU_", "TPU_", "NVIDIA_TF32")
 _OF_CACHES: Final = tuple(
@@ -46,7 +46,7 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
         found["code"] = _digest(code)
         variables = {*variables, *variables_in(code.encode(errors="replace"))}
     prefixes = _PREFIXES + tuple(f"{name.upper()}_" for name in packages if name not in _NO_PACKAGES)
-    for name in list(os.environ):
+    for name in (name for name in list(os.environ) if not is_secret(name)):
         if name == "PYTHONHASHSEED" or ((name in variables or name.startswith(prefixes)) and not _is_of_caches(name)):
             found[f"environment {name}"] = _digest(_relative(os.environ.get(name, ""), top))
     return found, reason
