@@ -37,7 +37,7 @@ class InputFile(NamedTuple):
     Attributes:
         name: its path as the program gave it.
         identity: inode, size in bytes and modification time in nanoseconds since 1970.
-        content: its text, in whatever encoding.
+        content: its text, in whatever encoding; of a file that has changed meanwhile, all its texts.
     """
 
     name: str
@@ -89,19 +89,25 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         also(event, arguments)
 
 
-def _note(frame: Any, event: str, given: Any, other: Any = None, flags: Any = 0, *_: Any) -> None:
+def add(name: str) -> None:
+    """Record a file that was read for a graph: a start that is served the graph does not read it."""
+    with suppress(OSError, ValueError):
+        _add(None, name, _whole(name))
+
+
+def _note(frame: Any, event: str, given: Any, other: Any = None, flags: Any = 0, directory: Any = -1) -> None:
     if event == "exec":
         _add_executed(given.co_filename)
     elif type(given) is int:  # a descriptor
         return
     elif event == "os.rename":
-        _note_moved(_whole(os.fsdecode(given)), os.fsdecode(other))
+        if flags == directory == -1:  # else the names are of other directories than the working directory
+            _note_moved(_whole(os.fsdecode(given)), os.fsdecode(other))
     else:
         name = os.fsdecode(given)
-        is_read = not flags & (os.O_WRONLY | os.O_TRUNC)
-        if is_read and len(_read) < MOST and _looked_at < _MOST_LOOKED_AT and not name.endswith(_CODE):
+        if not flags & (os.O_WRONLY | os.O_TRUNC) and not name.endswith(_CODE):
             _add(frame, name, _whole(name))
-        if flags & (WRITING | os.O_RDWR):
+        if flags & (WRITING | os.O_RDWR) and (other is not None or os.path.isabs(name)):
             _add_written(name)
 
 
@@ -115,9 +121,11 @@ def _add_executed(name: str) -> None:
 
 
 def _add(frame: Any, name: str, path: str) -> None:
-    """Record a file of text that is about to be read."""
+    """Record a file of text that is about to be read; once more if it has changed since."""
     global _bytes, _changes, _looked_at
-    if path.startswith(_SYSTEM) or any(part in path for part in _INSTALLED) or is_recorded_otherwise():
+    if len(_read) >= MOST or _looked_at >= _MOST_LOOKED_AT or is_recorded_otherwise():
+        return
+    if path.startswith(_SYSTEM) or any(part in path for part in _INSTALLED):
         return
     status = os.stat(path)
     known, identity = _read.get(path), (status.st_ino, status.st_size, status.st_mtime_ns)
@@ -129,7 +137,8 @@ def _add(frame: Any, name: str, path: str) -> None:
         with open(path, "rb") as file:  # now, for the program may change or remove it before a call
             content = file.read(LARGEST + 1)
         if not _BINARY.search(content):
-            _read[path] = InputFile(name, identity, content)
+            before = b"" if known is None else known.content
+            _read[path] = InputFile(name, identity, before + content)
             _bytes += len(content)
             _changes += 1
 

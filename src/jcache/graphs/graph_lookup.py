@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from jcache import clock
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Damage, Finding
+from jcache.fingerprint.io.reads import record_files
 from jcache.formats import pytrees
 from jcache.graphs.file_codec import FileCodec, hand_over
 from jcache.graphs.graph_world import GraphWorlds
@@ -141,6 +142,7 @@ class GraphLookup:
 
     def _served(self, call: KeyedCall, opened: OpenedEntry, seconds: float, *, own: bool, waited: bool) -> None:
         add_dependency(call.key, dependencies_of(opened.header, call.fingerprint.parts))
+        record_files(opened.header.key_parts)
         spared = 0.0 if waited else opened.header.build_seconds  # 0: the program has saved it, by `GraphCache.save`
         economics = Economics(loads=1, load_seconds=seconds, spared_seconds=spared) if spared else Economics(loads=1)
         if own:

@@ -69,15 +69,15 @@ def test_two_worlds_may_have_two_entries(known: Comparisons) -> None:
 
 def test_a_file_that_is_read_in_one_world_alone_differs_by_the_names_of_all(known: Comparisons) -> None:
     """Its own components say nothing then; of a file that both have, each setting does."""
-    read = {"inputs": "a", "input a.cfg": "0", "input a.cfg: rate": "1"}
+    read = {"inputs": "a", "input a.cfg: (settings)": "0", "input a.cfg: rate": "1"}
     known.add(KEY, HEADER, World(BASE | read))
     assert judged_in(known, {**read, "input a.cfg: rate": "2"}).new == "a.cfg: rate changed"
-    assert judged_in(known, {**read, "input b.cfg": "0", "input b.cfg: rate": "2"}).may_serve
+    assert judged_in(known, {**read, "input b.cfg: (settings)": "0", "input b.cfg: rate": "2"}).may_serve
     assert judged_in(known, {**read, "inputs": "b", "input b.cfg": "0"}).new == "other files were read before"
     for value in "234":
         known.add(KEY, HEADER, World(BASE | read | {"input a.cfg: rate": value}))
     assert judged_in(known, {**read, "input a.cfg: rate": "5"}).may_serve
-    assert judged_in(known, {**read, "input a.cfg": "1", "input a.cfg: rate": "5"}).new == "a.cfg changed"
+    assert judged_in(known, {**read, "input a.cfg: (settings)": "1"}).new == "a.cfg: (settings) changed"
 
 
 def test_of_a_component_with_few_values_those_are_learnt_that_were_there(known: Comparisons) -> None:
@@ -89,6 +89,30 @@ def test_of_a_component_with_few_values_those_are_learnt_that_were_there(known: 
     assert judged(known, environment__A="0", environment__B="1", environment__C="1").may_serve
     assert not judged(known, environment__A="0", environment__B="2", environment__C="1").may_serve
     assert not judged(known, environment__A="0", environment__B="1", environment__C="2").may_serve
+
+
+def test_what_is_learnt_holds_for_the_result_with_which_it_was_learnt(known: Comparisons) -> None:
+    """A switch may give an effect to what had none before."""
+    for number in range(5):
+        known.add(KEY, HEADER, world(environment__RATE=f"{number}", environment__USES_RATE="0"))
+    assert judged(known, environment__RATE="9", environment__USES_RATE="0").may_serve
+    known.add(KEY, OTHER, world(environment__RATE="4", environment__USES_RATE="1"))
+    assert judged(known, environment__RATE="4", environment__USES_RATE="1").is_of(OTHER)
+    assert not judged(known, environment__RATE="9", environment__USES_RATE="1").may_serve
+    assert judged(known, environment__RATE="9", environment__USES_RATE="0").may_serve
+
+
+def test_a_new_setting_is_compared_however_often_others_were_new(known: Comparisons) -> None:
+    """But for lines, and one more of a series, which the names of all settings tell."""
+    read = {"inputs": "a", "input a.cfg: (settings)": "0", "input a.cfg: rate": "1", "input a.cfg: run1": "1"}
+    for number in range(5):
+        known.add(KEY, HEADER, World(BASE | read | {"input a.cfg: (settings)": f"{number}"}))
+    assert judged_in(known, {**read, "input a.cfg: (settings)": "9"}).may_serve
+    for name, may_serve in {"line 7": True, "line 7#2": True, "run2": True, "scale": False}.items():
+        found = judged_in(known, {**read, "input a.cfg: (settings)": "9", f"input a.cfg: {name}": "1"})
+        assert found.may_serve == may_serve, name
+    del read["input a.cfg: rate"]
+    assert judged_in(known, {**read, "input a.cfg: (settings)": "9"}).new == "a.cfg: rate is gone"
 
 
 def test_what_is_learnt_holds_for_the_sources_with_which_it_was_learnt(known: Comparisons) -> None:

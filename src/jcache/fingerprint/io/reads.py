@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import FrameType, TracebackType
 from typing import Any, Final
 
+from jcache import input_files
 from jcache.attribution import Reader
 from jcache.fingerprint import origins
 from jcache.fingerprint.io import audit, digests, memos, open_blocks
@@ -68,6 +69,8 @@ class Reads:
             if text != self._texts[label]:
                 self._changed(label)
         self.parts = Frozen(sorted(self._texts.items()))
+        if not self.strict:
+            record_files(self.parts)
 
     def _changed(self, label: str) -> None:
         if label in self._updated and self.strict:
@@ -170,6 +173,13 @@ class Reads:
     def add_variable(self, name: str) -> None:
         if self.reason is None:
             self._texts.setdefault(label_of(Look.VARIABLE, name), digests.variable(name))
+
+
+def record_files(parts: Iterable[str]) -> None:
+    """Record the files that were read for a graph among the inputs of this process, whether it is built or served."""
+    for label in parts:
+        if label.startswith(f"{Look.FILE} "):
+            input_files.add(digests.path_of(label))
 
 
 def _is_installed(path: str) -> bool:

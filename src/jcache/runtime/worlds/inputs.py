@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from jcache import input_files
@@ -27,12 +27,14 @@ from jcache.runtime.worlds.digests import is_secret, short
 
 ALL: Final = "inputs"
 INPUT: Final = "input "
+SETTINGS: Final = "(settings)"
 _MOST_ITEMS: Final = 200  # of a file; one with more counts as a whole
 _MOST_IN_ALL: Final = 1_000
 _NAMED: Final = re.compile(r"""\s*["']?([A-Za-z_][\w.\-/]{0,60})["']?\s*[:=](?![:=/]*\s*$)(?!//)""")
 _COMMENTED: Final = (".cfg", ".conf", ".env", ".gin", ".ini", ".properties", ".toml", ".yaml", ".yml")
 _COMMENTS: Final = ("#", ";")
-_VARYING: Final = re.compile(r"\d+|[0-9a-f]{8,}")  # in the names of files: numbers, dates, identifiers
+_VARYING: Final = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{8,}|\d+")  # identifiers, numbers
+_LINE: Final = re.compile(r"line \d+(#\d+)?")
 
 
 class _Text(NamedTuple):
@@ -69,18 +71,38 @@ class Inputs:
         found: dict[str, str] = {}
         for name, text in sorted(texts.items(), key=lambda each: (len(each[1].items), each[0])):
             if text.items and len(found) + len(text.items) <= _MOST_IN_ALL:
-                found[f"{INPUT}{name}: (settings)"] = _short("\n".join(text.items))
+                found[f"{INPUT}{name}: {SETTINGS}"] = _short("\n".join(text.items))
                 found |= {f"{INPUT}{name}: {item}": digest for item, digest in text.items.items()}
             else:
                 found[INPUT + name] = text.whole
-        kinds = sorted({_VARYING.sub("#", name) for name in texts})
-        return found | {ALL: _short("\n".join(kinds))} if texts else found
+        return found | {ALL: _short("\n".join(sorted(map(_masked, texts))))} if texts else found
 
     def _text(self, path: str, file: InputFile) -> _Text:
         known = self._texts.get(path)
         if known is None or known[0] is not file:
             known = self._texts[path] = file, _text_of(file.content, path.lower().endswith(_COMMENTED))
         return known[1]
+
+
+def is_told_otherwise(label: str, other: Mapping[str, str]) -> bool:
+    """Return whether another component tells that a world lacks a component of an input file.
+
+    The names of all files tell that a file is missing, and those of its settings that a line is, or one of a series. A
+    setting of any other name tells by itself that it is new, or gone.
+
+    Args:
+        label: the label of the component.
+        other: the components of the world that lacks it.
+    """
+    file, _, item = label.removeprefix(INPUT).partition(": ")
+    if not item or item == SETTINGS or f"{INPUT}{file}: {SETTINGS}" not in other or _LINE.fullmatch(item):
+        return True
+    series = _masked(label)
+    return series != label and any(_masked(each) == series for each in other if each.startswith(INPUT))
+
+
+def _masked(name: str) -> str:
+    return _VARYING.sub("#", name)
 
 
 def _shown(path: str, given: str, top: str) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
-from itertools import combinations
 from typing import Final, NamedTuple
 
 from jcache.fingerprint.chance import STATE_OF
@@ -37,6 +36,9 @@ _STATE: Final = LOOSE + STATE_OF
 _MOST_DRAWN: Final = 4  # results that differ by the state of a shared random generator alone
 _DRAWN: Final = "the random generator that it draws from had another state at each start: seed it, or pass one in"
 _MOST: Final = 16  # comparisons of a key that are looked at
+
+
+_Row = tuple[Compared, Mapping[str, str]]  # a comparison, and the components of its world
 
 
 class Check(StrEnum):
@@ -116,9 +118,10 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
         return Judgement(last, last.left == 0 and check is not Check.ALWAYS, is_exact=True)
     rows = [(each, row) for each in served[-_MOST:] if (row := comparisons.components(each.world)) is not None]
     now = world.components
-    learnt = _learnt([each for each in rows if all(map(_learnt_after, differing(each[1], now)))], now)
+    alike = [each for each in rows if all(map(_learnt_after, differing(each[1], now)))]
+    learnt = {text: _learnt(alike, text, now) for text in {each.text for each, _ in rows}}
     for each, row in reversed(rows):
-        if each.left == 0 and differing(row, now) <= learnt:
+        if each.left == 0 and differing(row, now) <= learnt[each.text]:
             is_sample = samples and _chance.randrange(_ONE_IN) == 0
             return Judgement(each, check is not Check.ALWAYS and not is_sample)
     if not rows:
@@ -126,22 +129,23 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
     if len(_drawn(rows, now, learnt)) >= _MOST_DRAWN:
         return Judgement(refused=_DRAWN)
     nearest, its = min(reversed(rows), key=lambda row: len(differing(row[1], now)))
-    return Judgement(nearest, new=in_words(differing(its, now) - _learnt(rows, now), its, now))
+    return Judgement(nearest, new=in_words(differing(its, now) - _learnt(rows, nearest.text, now), its, now))
 
 
-def _drawn(rows: Sequence[tuple[Compared, Mapping[str, str]]], now: Mapping[str, str], learnt: set[str]) -> set[str]:
+def _drawn(rows: Sequence[_Row], now: Mapping[str, str], learnt: Mapping[str, set[str]]) -> set[str]:
     """Return the results in worlds that differ from the present one by no more than the state of a random generator."""
-    between = [(each.text, differing(row, now) - learnt) for each, row in rows]
+    between = [(each.text, differing(row, now) - learnt[each.text]) for each, row in rows]
     return {text for text, labels in between if all(label.startswith(_STATE) for label in labels)}
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
-    """Return the labels of the components in which two worlds differ.
-
-    Where a file that was read is only in one of them, the component of all names tells that.
-    """
+    """Return the labels of the components in which two worlds differ."""
     labels = {label for label, _ in one.items() ^ other.items()}
-    return {label for label in labels if not label.startswith(inputs.INPUT) or (label in one and label in other)}
+    for label in [each for each in labels if each.startswith(inputs.INPUT)]:
+        lacking = [world for world in (one, other) if label not in world]
+        if lacking and inputs.is_told_otherwise(label, lacking[0]):
+            labels.remove(label)
+    return labels
 
 
 def in_words(labels: Collection[str], then: Mapping[str, str], now: Mapping[str, str]) -> str:
@@ -201,27 +205,26 @@ def _is_learnt(seen: Sequence[str | None], now: str | None, after: int) -> bool:
     return several > after or (several > 1 and len(seen) > after and now in seen)
 
 
-def _learnt(rows: Sequence[tuple[Compared, Mapping[str, str]]], now: Mapping[str, str]) -> set[str]:
-    """Return the labels of the components that differed in several compared worlds without effect.
+def _learnt(rows: Sequence[_Row], text: str, now: Mapping[str, str]) -> set[str]:
+    """Return the labels of the components that differed in several compared worlds of one result, without effect on it.
 
-    Of a component with few values, the present one must have been there. Two worlds with different results must still
-    differ in one that is not learnt.
+    Of a component with few values, the present one must have been there. A world with another result must still differ
+    in one that is not learnt.
 
     Args:
         rows: comparisons with the components of their worlds. To serve without a comparison, these worlds must have the
             same sources and others that always count: a changed source may give an effect to what had none.
+        text: the key of the result.
         now: the components of the present world.
     """
-    found: set[str] = set()
-    for label in {label for _, row in rows for label in row}:
+    own = [row for each, row in rows if each.text == text]
+    found = set()
+    for label in {label for row in own for label in row}:
         after = _learnt_after(label)
-        if after is not None:
-            values: dict[str, list[str | None]] = {}
-            for each, row in rows:
-                values.setdefault(each.text, []).append(row.get(label))
-            if any(_is_learnt(seen, now.get(label), after) for seen in values.values()):
-                found.add(label)
-    for (one, row), (other, its) in combinations(rows, 2):
-        if one.text != other.text and (between := differing(row, its)) <= found:
-            found -= between
+        if after is not None and _is_learnt([row.get(label) for row in own], now.get(label), after):
+            found.add(label)
+    for its in (row for each, row in rows if each.text != text):
+        for row in own:
+            if (between := differing(row, its)) <= found:
+                found -= between
     return found
