@@ -5,6 +5,7 @@ import functools
 import logging
 import mmap
 import queue
+import sqlite3
 import tempfile
 import threading
 import xml.etree.ElementTree
@@ -16,9 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jcache.errors import GraphKeyError
 from jcache.fingerprint import Fingerprint, fingerprint
 from jcache.fingerprint.opaque import functions_in
 from jcache.fingerprint.values import Encoder
+from tests.helpers.fingerprints import key_of
 
 holder: Any = None
 
@@ -97,8 +100,16 @@ def test_what_a_value_of_c_refers_to_is_told_beside_the_key() -> None:
     memory = [mmap.mmap(-1, 8) for _ in range(3)]
     memory[2][:1] = b"a"
     assert of(memory[0]).loose == of(memory[1]).loose != of(memory[2]).loose
+
+
+def test_a_value_of_c_counts_by_what_a_copy_is_made_from() -> None:
+    """As a global and as an argument; what cannot be copied is no argument, for two could not be told apart."""
     trees = [xml.etree.ElementTree.fromstring(f"<a><b>{text}</b></a>") for text in "112"]
-    assert of(trees[0]).loose == of(trees[1]).loose != of(trees[2]).loose
+    assert of(trees[0]).key == of(trees[1]).key != of(trees[2]).key
+    assert key_of(trees[0]) == key_of(trees[1]) != key_of(trees[2])
+    for value in (mmap.mmap(-1, 8), zlib.compressobj(), [sqlite3.connect(":memory:")]):
+        with pytest.raises(GraphKeyError, match="holds what Python does not show"):
+            key_of(value)
 
 
 def test_a_file_within_a_file_counts_by_its_content() -> None:

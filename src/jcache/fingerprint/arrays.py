@@ -10,7 +10,7 @@ from typing import Any, Final
 from jcache.fingerprint.attributes import ALL
 from jcache.fingerprint.chance import STATE_OF, is_shared_generator, state_of
 from jcache.fingerprint.encoding import constant, several, tagged, text
-from jcache.fingerprint.opaque import functions_in, hidden
+from jcache.fingerprint.opaque import functions_in
 from jcache.fingerprint.refusals import Refused
 
 _LIBRARIES: Final = frozenset({"numpy", "jax", "jaxlib", "ml_dtypes"})
@@ -275,13 +275,18 @@ def _device(encoder: Any, value: Any) -> bytes:
     devices = getattr(value, "device_set", None) or [value]
     told = [[getattr(each, name, None) for name in _DEVICE[:3]] for each in devices]
     encoder.set_aside(f"{type(value).__name__}", told)
-    return hidden(encoder, value)
+    return several(b"device", [encoder.class_(type(value)), encoder.encode(getattr(value, "memory_kind", None))])
+
+
+def _traceback(_encoder: Any, _value: Any) -> bytes:
+    """Encode where a program's step comes from, which jaxprs have."""
+    return text("traceback")
 
 
 _DEVICE: Final = ("platform", "device_kind", "id", "process_index")
 _OF_JAX: Final = {
     "Device": _device, "SingleDeviceSharding": _device, "PjitFunction": _jitted, "PjitInfo": _jit_options,
-    "PyTreeDef": _treedef, "Mesh": _mesh, "ShapedArray": _aval,
+    "Traceback": _traceback, "PyTreeDef": _treedef, "Mesh": _mesh, "ShapedArray": _aval,
     "AbstractMesh": _abstract_mesh, "PartitionSpec": _spec, "NamedSharding": _named_sharding,
 }  # fmt: skip
 STABLE: Final = frozenset(

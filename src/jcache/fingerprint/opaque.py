@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.fingerprint.attributes import ALL, held
 from jcache.fingerprint.describe import attribute_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
-from jcache.fingerprint.refusals import check, type_name
+from jcache.fingerprint.refusals import Refused, check, type_name
 
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
@@ -30,6 +30,7 @@ _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
 _READ_BY: Final = {"_exception": "result"}
 _CACHES: Final = (type, types.ModuleType, functools._lru_cache_wrapper)
 _FILLED_BY_C: Final = frozenset({list, tuple})
+_COPYING: Final = ("__getstate__", "__reduce__", "__reduce_ex__")
 _DEPTH: Final = 3  # levels of lists within each other
 _MOST_BYTES: Final = 1 << 20
 _HEAP_TYPE: Final = 1 << 9
@@ -101,9 +102,10 @@ def file(encoder: Encoder, value: Any) -> bytes:
 
 
 def hidden(encoder: Encoder, value: Any) -> bytes:
-    """Encode by its class, its attributes and the functions in it a value whose state Python sees at most in a copy.
+    """Encode a value with a state of C by its class, the functions in it, and what a copy of it is made from.
 
-    The copy is set aside.
+    If it cannot be copied, its attributes and what it refers to are set aside. Such a value is no argument: two of them
+    could not be told apart.
     """
     check(value)
     kind = type(value)
@@ -113,16 +115,32 @@ def hidden(encoder: Encoder, value: Any) -> bytes:
         encoder.set_aside(f"attributes of {kind.__qualname__}", attributes)
     elif attributes:
         items.append(encoder.state(value))
+    copied = reduced(value)
+    if copied is not None:
+        return several(b"reduced", [*items, encoder.encode(copied)])
+    if encoder.is_given:
+        raise Refused(value, "it holds what Python does not show, and cannot be copied by `copy`")
     encoder.set_aside(f"state of {kind.__qualname__}", _inner(value))
     return several(b"opaque", items)
 
 
-def _inner(value: Any) -> Any:
-    """Return what a value of C can be copied from; or else the bytes of an `mmap`, or the objects that it refers to."""
+def has_own_state(cls: type) -> bool:
+    """Return whether a class says itself what its instances are copied from."""
+    return any(getattr(cls, name, None) is not getattr(object, name, None) for name in _COPYING)
+
+
+def reduced(value: Any) -> object:
+    """Return what `copy` and `pickle` make a value from; None if it cannot be copied."""
     try:
-        return value.__reduce_ex__(4)
+        parts = value.__reduce_ex__(4)
     except Exception:  # noqa: BLE001  its own code may raise anything
-        homes = {each.__module__ for each in type(value).__mro__}
+        return None
+    return parts if isinstance(parts, str) else [list(part) if hasattr(part, "__next__") else part for part in parts]
+
+
+def _inner(value: Any) -> Any:
+    """Return the bytes of an `mmap`, or the objects that a value of C refers to."""
+    homes = {each.__module__ for each in type(value).__mro__}
     if "mmap" in homes:
         with contextlib.suppress(ValueError, TypeError), memoryview(value) as view:
             return view[:_MOST_BYTES].tobytes()

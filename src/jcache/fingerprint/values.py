@@ -6,23 +6,20 @@ Where a mutable object occurs again, a back reference stands for it: one list in
 # ruff: noqa: ANN401 - these functions take whatever a program has
 
 import builtins
-import enum
-import io
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from jcache.fingerprint import arrays, attributes, methods, opaque, origins
+from jcache.fingerprint import attributes, methods, origins
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.describe import attribute_of, plain, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
-from jcache.fingerprint.handlers import HANDLERS
+from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
-from jcache.fingerprint.refusals import Refused, check, is_beside
+from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
-from jcache.fingerprint.type_keys import keyed, keyed_once, type_key
-from jcache.fingerprint.value_types import MEMBERS, PLAIN, UNCHANGING, Handler, member
+from jcache.fingerprint.value_types import UNCHANGING
 
 CACHED: Final = "cached property"
 _TOLD: Final = frozenset(
@@ -110,8 +107,8 @@ class Encoder:
         scalar = SCALARS.get(kind)
         if scalar is not None:
             return self.reading(value) if self.is_reading(value) else scalar(value)
-        handler = HANDLERS.get(kind) or _handler(value, kind)
-        if kind in UNCHANGING or handler in _STABLE:
+        handler = handler_of(value)
+        if kind in UNCHANGING or handler in STABLE:
             return handler(self, value)
         return self._once(value, handler)
 
@@ -246,55 +243,3 @@ class Encoder:
             if not known:
                 methods.add_names(bases, self.names)
         return known or self.is_given or attributes.ALL in self.names
-
-
-def _handler(value: Any, kind: type) -> Handler:
-    """Return the handler of a value whose exact type is in no table."""
-    key = type_key(kind)
-    if key is not None:
-        return keyed_once if key.is_fixed else keyed
-    if issubclass(kind, type):
-        return _class
-    if issubclass(kind, types.ModuleType):
-        return _module
-    if issubclass(kind, enum.Enum):
-        return member
-    handler = arrays.handler(value)
-    if handler is not None:
-        return handler
-    if is_beside(value):
-        return opaque.beside
-    return opaque.file if issubclass(kind, io.IOBase) else _generic
-
-
-def _class(encoder: Encoder, value: Any) -> bytes:
-    return encoder.made_class(value)
-
-
-def _module(encoder: Encoder, value: Any) -> bytes:
-    return encoder.module(value)
-
-
-def _generic(encoder: Encoder, value: Any) -> bytes:
-    kind = type(value)
-    named = encoder.named(value)
-    if named is not None:
-        return named
-    for base in kind.__mro__[1:]:
-        if (handler := PLAIN.get(base)) is not None:
-            whole = opaque.compiled(kind) if base is BaseException else base  # all fields of exceptions are encoded
-            if not attributes.is_plain(kind, whole) and not hasattr(kind, "n_sequence_fields"):
-                return opaque.hidden(encoder, value)
-            own = attributes.slots(base)  # what they hold is in the encoding of the base's handler
-            return several(b"derived", [encoder.class_(kind), handler(encoder, value), encoder.state(value, own)])
-    if kind in MEMBERS:
-        return several(b"member", [encoder.class_(value.__objclass__), text(value.__name__)])
-    if issubclass(kind, types.GenericAlias):
-        return several(b"alias", [encoder.encode(value.__origin__), *encoder.items(value.__args__)])
-    if not attributes.is_plain(kind, object):
-        return opaque.hidden(encoder, value)
-    check(value)
-    return several(b"instance", [encoder.class_(kind), encoder.state(value)])
-
-
-_STABLE: Final = frozenset({_class, _module, member, keyed_once, *arrays.STABLE})
