@@ -124,6 +124,8 @@ def settle(request: dict[str, Any]) -> None:
     importlib.invalidate_caches()
     if "jax" in sys.modules:
         configure_jax(request["environment"])
+    if "numpy.random" in sys.modules:  # a new interpreter has a state of its own
+        sys.modules["numpy.random"].seed()
     sys.stdin = _stream(0, sys.stdin)
     sys.stdout = _stream(1, sys.stdout)
     sys.stderr = _stream(2, sys.stderr)
