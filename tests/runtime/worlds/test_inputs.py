@@ -78,6 +78,25 @@ def test_the_values_of_a_json_object_count_by_their_paths(
     assert "input a.cfg: line 1" in of(monkeypatch, tmp_path, "{# no JSON")
 
 
+def test_an_object_with_two_values_of_one_name_counts_by_its_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which of them counts is up to the program."""
+    one, other = (of(monkeypatch, tmp_path, f'{{"rate": {rate}, "rate": 1}}') for rate in (1, 2))
+    assert differing(one, other) == {"input a.cfg: line 1"}
+
+
+def test_a_program_behind_a_link_has_the_same_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a link leads to the present release, names count from the release."""
+    for name in ("20261126", "20261127"):
+        (tmp_path / name / "src").mkdir(parents=True)
+        (tmp_path / name / "a").write_text("rate = 1")
+        (tmp_path / "now").unlink(missing_ok=True)
+        (tmp_path / "now").symlink_to(tmp_path / name)
+        record(monkeypatch, (tmp_path / "now" / "a").resolve())
+        assert "input ../a: rate" in Inputs().take(str(tmp_path / "now" / "src"))
+
+
 def test_a_long_text_counts_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And so does each text after very many items."""
     long = "\n".join(map(str, range(300)))

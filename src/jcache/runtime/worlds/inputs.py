@@ -116,9 +116,9 @@ def _shown(path: str, given: str, top: str) -> str | None:
     if origins.of_path(path):
         return None
     home = os.path.expanduser("~")
-    shared = os.path.commonpath([path, top])
-    if not home.startswith(shared):  # such as a configuration beside the directory of the sources
-        return os.path.relpath(path, top)
+    tops = [each for each in (top, os.path.realpath(top)) if not home.startswith(os.path.commonpath([path, each]))]
+    if tops:  # below the program's directory, or beside it
+        return min((os.path.relpath(path, each) for each in tops), key=lambda name: name.count(os.pardir))
     if not os.path.isabs(given):
         return given
     inner = path.removeprefix(os.path.join(home, ""))
@@ -145,7 +145,7 @@ def _items(text: str, comments: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield names and texts of the items of a text; no name occurs twice."""
     if text.lstrip()[:1] == "{":
         try:
-            yield from [*_leaves(json.loads(text), "")]
+            yield from [*_leaves(json.loads(text, object_pairs_hook=_unique), "")]
             return
         except (ValueError, RecursionError):
             pass
@@ -156,6 +156,13 @@ def _items(text: str, comments: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         name = named[1] if named else f"line {number}"
         count = counts[name] = counts.get(name, 0) + 1
         yield name if count == 1 else f"{name}#{count}", line
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
