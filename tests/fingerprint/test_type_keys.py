@@ -460,6 +460,21 @@ def test_of_the_flags_of_absl_those_count_that_code_names(tmp_path: Path) -> Non
     assert made("--size=2", name="sized")[0] != sized == made("--rate=2", name="sized")[0]
 
 
+def test_a_registry_of_units_counts_by_its_definitions() -> None:
+    """Not by what it has computed; a quantity counts by its registry, too."""
+    pint = pytest.importorskip("pint")
+    registries = [pint.UnitRegistry() for _ in range(3)]
+    registries[2].define("furlong_of_mine = 3 m")
+    keys = [of(each) for each in registries]
+    assert keys[0] == keys[1] != keys[2]
+    length = registries[0]("3 mile")
+    assert length.to("km").magnitude and of(registries[0]) == keys[0]
+    assert of(length) == of(registries[1]("3 mile")) != of(registries[1]("3 km")) != of(registries[2]("3 km"))
+    with registries[1].context("spectroscopy"):
+        assert of(registries[1]) != keys[1]
+    assert of(registries[1]) == keys[1]
+
+
 def test_an_expression_counts_by_what_it_is_made_of() -> None:
     """Not by what sympy remembers of it: hashes, and what follows from assumptions, in an order of sets."""
     sympy = pytest.importorskip("sympy")

@@ -157,6 +157,14 @@ def _of_configuration(node: Any) -> object:
     return {name: each for name, each in resolvers.items() if is_whole and not name.startswith("oc.")}
 
 
+def _of_units(registry: Any) -> object:
+    """Return the definitions and options of a registry of units, without what it has computed."""
+    own = vars(registry)
+    definitions = [sorted(map(repr, own[name].items())) for name in ("_units", "_prefixes", "_dimensions")]
+    options = {name: each for name, each in own.items() if name[0] != "_" and (each is None or type(each) in SCALARS)}
+    return definitions, options, [*own["_contexts"]], [each.name for each in own["_active_ctx"].contexts]
+
+
 def _of_resolved(metadata: Any) -> object:
     """Return what resolvers have returned and OmegaConf remembers, but for the present time, of Hydra's."""
     return {"resolver_cache": {name: each for name, each in metadata.resolver_cache.items() if name != "now"}}
@@ -212,6 +220,7 @@ _READY: Final = {
         ("pandas.tseries.offsets", "BaseOffset", _FIXED),
         ("pandas.api.typing", "NAType NaTType", _FIXED),
         ("pandas._libs.sparse", "SparseIndex", _FIXED),
+        ("pint", "UnitRegistry", TypeKey(_of_units)),
         ("pyarrow", "Array ChunkedArray Scalar", TypeKey(_of_arrow, is_fixed=True)),
         ("pyarrow", "DataType", TypeKey(str, is_fixed=True)),
         ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # it holds an address
