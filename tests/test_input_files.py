@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,6 @@ def told() -> list[str]:
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that another process has written, in a directory that was there before."""
     path = tmp_path / "settings"
-    monkeypatch.setattr(input_files, "_written", set())
     subprocess.run([sys.executable, "-c", f"open({str(path)!r}, 'w').write('rate = 1')"], check=True)
     return path
 
@@ -92,35 +90,12 @@ def test_a_file_is_recorded_as_it_was_when_it_was_read(settings: Path) -> None:
     assert told() == ["settings"]
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda path: path.write_text("1"),
-        lambda path: os.close(os.open(path, os.O_RDWR | os.O_TRUNC)),
-        lambda path: [path.with_name("draft").write_text("1"), path.with_name("draft").replace(path)],
-    ],
-)
-def test_what_the_process_has_written_itself_is_no_input(settings: Path, write: Callable[[Path], object]) -> None:
-    """Written or renamed, by itself or with its directory."""
-    write(settings)
-    read(settings)
-    draft = settings.with_name("draft_of_all")
-    draft.mkdir()
-    (draft / "log").write_text("1")
-    draft.rename(settings.with_name("all"))
-    read(settings.with_name("all") / "log")
-    assert not told()
-
-
-def test_what_the_process_moves_without_writing_it_is_an_input(settings: Path) -> None:
-    """Such as a job that it claims from a queue."""
-    settings.rename(settings.with_name("running"))
-    read(settings.with_name("running"))
-    settings.with_name("jobs").mkdir()
-    (settings.with_name("running")).rename(settings.with_name("jobs") / "job")
-    settings.with_name("jobs").rename(settings.with_name("done"))
-    read(settings.with_name("done") / "job")
-    assert told() == ["running", "job"]
+def test_a_file_counts_whoever_has_written_it(settings: Path) -> None:
+    """So a program that makes its settings where there are none is in the same world at its second start."""
+    settings.write_text("rate = 3")
+    settings.rename(settings.with_name("mine"))
+    read(settings.with_name("mine"))
+    assert [file.content for file in input_files.files().values()] == [b"rate = 3"]
 
 
 def test_a_path_above_a_link_is_that_of_the_target(settings: Path) -> None:
@@ -132,21 +107,13 @@ def test_a_path_above_a_link_is_that_of_the_target(settings: Path) -> None:
     assert list(input_files.files()) == [str(settings.parent / "there" / "settings")]
 
 
-def test_what_others_write_into_a_directory_of_the_program_is_an_input(settings: Path) -> None:
-    """Such as what a process unpacks there."""
-    (settings.parent / "made").mkdir()
-    path = settings.parent / "made" / "log"
-    subprocess.run([sys.executable, "-c", f"open({str(path)!r}, 'w').write('rate = 1')"], check=True)
-    read(path)
-    assert told() == ["log"]
-
-
 def test_a_file_that_is_opened_for_update_is_an_input_as_it_was_then(settings: Path) -> None:
-    """Not as the program leaves it."""
+    """One that is opened to be written is not."""
     with settings.open("r+") as file:
         file.write("rate = 2")
-    read(settings)
-    assert input_files.files()[str(settings)].content == b"rate = 1"
+    settings.with_name("log").open("a").close()
+    os.close(os.open(settings.with_name("lock"), os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+    assert [file.content for file in input_files.files().values()] == [b"rate = 1"]
 
 
 def test_what_is_read_in_a_block_counts_in_its_key_alone(settings: Path) -> None:
@@ -170,7 +137,6 @@ def test_what_the_import_system_and_jcache_read_does_not_count(settings: Path) -
     for name in ("site-packages", "dist-packages"):
         (settings.parent / name).mkdir()
         (settings.parent / name / "data").write_text("1")
-    input_files._written.clear()
     for name in ("site-packages", "dist-packages"):
         read(settings.parent / name / "data")
     assert told() == []
@@ -183,7 +149,6 @@ def test_what_is_no_text_is_not_recorded(settings: Path) -> None:
     """Such as the numbers of a checkpoint; a text of any encoding is."""
     for content, found in ((b"\x93NUMPY\x01\x00", False), ("Nîmes".encode("latin-1"), True)):
         settings.write_bytes(content)
-        input_files._written.clear()
         read(settings, mode="rb")
         assert bool(told()) == found
 
@@ -222,7 +187,6 @@ def test_large_files_and_those_after_many_are_not_recorded(tmp_path: Path, monke
     monkeypatch.setattr(input_files, "LARGEST", 10)
     for name, size in (("large", 11), ("a", 10), ("b", 1), ("c", 1), ("d", 1)):
         (tmp_path / name).write_bytes(b"1" * size)
-    monkeypatch.setattr(input_files, "_written", set())
     for name in ("large", "a", "b", "c", "d"):
         read(tmp_path / name)
     assert told() == ["a", "b", "c"]

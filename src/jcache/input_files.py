@@ -1,4 +1,4 @@
-"""What the program has read and executed, from the import of jcache on, but for files that it has written itself.
+"""What the program has read and executed, from the import of jcache on.
 
 What a file holds may reach a function by the state of a library, where no key sees it; `jcache.runtime.worlds` compares
 it. The process has one audit hook, which is here; `also` gets the events, too.
@@ -28,7 +28,7 @@ _SYSTEM: Final = ("/proc/", "/dev/", "/sys/", "/etc/", "/run/", "/usr/lib/", "/u
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 _CODE: Final = (".pyc", ".so")
 _BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1f]")
-_EVENTS: Final = frozenset({"open", "exec", "os.rename"})
+_EVENTS: Final = frozenset({"open", "exec"})
 
 
 class InputFile(NamedTuple):
@@ -51,7 +51,7 @@ _read: dict[str, InputFile] = {}  # by absolute path
 _bytes = 0  # of their contents
 _looked_at = 0
 _executed: dict[str, None] = {}  # the files of code that was executed, in this order
-_written: set[str] = set()  # what the process itself has written, by absolute path
+_written: set[str] = set()  # files that the process itself has written, whose code is that of their writer
 _changes = 0  # how often `_read` or `_executed` has changed
 _has_hook = False
 
@@ -95,20 +95,17 @@ def add(name: str) -> None:
         _add(None, name, _whole(name))
 
 
-def _note(frame: Any, event: str, given: Any, other: Any = None, flags: Any = 0, directory: Any = -1) -> None:
+def _note(frame: Any, event: str, given: Any, _mode: Any = None, flags: Any = 0, *_: Any) -> None:
     if event == "exec":
         _add_executed(given.co_filename)
     elif type(given) is int:  # a descriptor
         return
-    elif event == "os.rename":
-        if flags == directory == -1:  # else the names are of other directories than the working directory
-            _note_moved(_whole(os.fsdecode(given)), os.fsdecode(other))
     else:
         name = os.fsdecode(given)
         if not flags & (os.O_WRONLY | os.O_TRUNC) and not name.endswith(_CODE):
             _add(frame, name, _whole(name))
-        if flags & (WRITING | os.O_RDWR) and (other is not None or os.path.isabs(name)):
-            _add_written(name)
+        if flags & WRITING and len(_written) < _MOST_WRITTEN:
+            _written.add(_whole(name))
 
 
 def _add_executed(name: str) -> None:
@@ -132,7 +129,7 @@ def _add(frame: Any, name: str, path: str) -> None:
     is_small = status.st_size <= LARGEST and _bytes + status.st_size <= MOST_BYTES
     if not stat.S_ISREG(status.st_mode) or not is_small or (known is not None and known.identity == identity):
         return
-    if path not in _written and not reads_for_itself(frame, name):
+    if not reads_for_itself(frame, name):
         _looked_at += 1
         with open(path, "rb") as file:  # now, for the program may change or remove it before a call
             content = file.read(LARGEST + 1)
@@ -141,21 +138,6 @@ def _add(frame: Any, name: str, path: str) -> None:
             _read[path] = InputFile(name, identity, before + content)
             _bytes += len(content)
             _changes += 1
-
-
-def _add_written(name: str) -> None:
-    if len(_written) < _MOST_WRITTEN:
-        _written.add(_whole(name))
-
-
-def _note_moved(path: str, to: str) -> None:
-    """Record that a file or directory is about to be moved: what the process has written there stays its own."""
-    if path in _written:
-        _add_written(to)
-    elif os.path.isdir(path):
-        inner = os.path.join(path, "")
-        for each in [each for each in _written if each.startswith(inner)]:
-            _add_written(os.path.join(to, each.removeprefix(inner)))
 
 
 def _whole(name: str) -> str:

@@ -154,13 +154,13 @@ def test_export_and_import(jcache: Jcache, filled: Root, at: Path, tmp_path: Pat
 
 RECORDED = """
 import sys
+with open("numbers.txt") as numbers:  # before jcache, and so no part of the world, as arguments are
+    asked = list(map(int, numbers.read().split()))
 import model
 from jcache import GraphCache
 
 cache = GraphCache()
 log = model.Log("/dev/null", 0.05)
-with open("numbers.txt") as numbers:  # no part of the world, as arguments of the command line are
-    asked = list(map(int, numbers.read().split()))
 for n in asked:
     cache.get_or_build(model.grow, n, theta=0.5, log=log)
 cache.load(model.grow, 99)
@@ -232,6 +232,8 @@ def test_a_graph_that_was_waited_for_saves_nothing(native: Root, at: Path) -> No
 
 NESTED = """
 import sys
+with open("numbers.txt") as numbers:  # before jcache, and so no part of the world, as arguments are
+    asked = list(map(int, numbers.read().split()))
 {jax}
 from jcache import GraphCache
 
@@ -240,8 +242,6 @@ def inner(n):
     return [n] * n
 def outer(n):
     return [cache.get_or_build(inner, each) for each in range(n)]
-with open("numbers.txt") as numbers:  # no part of the world, as arguments of the command line are
-    asked = list(map(int, numbers.read().split()))
 for n in asked:
     cache.get_or_build(outer, n)
 """

@@ -135,4 +135,5 @@ def test_a_hash_that_an_object_keeps_is_told_from_other_numbers() -> None:
     keyed = Keyed(name)
     assert is_hash_of(keyed.hash, keyed) and not is_hash_of(keyed.hash + 1, keyed)
     assert not is_hash_of(hash(held), held) and not is_hash_of(1, Failing())
-    assert not any(map(is_hash, (1, -(1 << 39), True, 1e30, "a"))) and is_hash(-(1 << 40))
+    assert not any(map(is_hash, (1, -(1 << 39), True, 1e30, "a", None))) and is_hash(-(1 << 40))
+    assert is_hash(None, "_hash") and not is_hash(1, "_hash")

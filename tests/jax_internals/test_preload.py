@@ -19,6 +19,8 @@ pytestmark = pytest.mark.jax
 
 PROGRAM = """
 import json, sys, threading
+with open(sys.argv[1] + ".device") as file:  # before jcache, and so no part of the world, as an argument is
+    number = int(file.read())
 import jcache
 from jcache.jax_internals import preload
 jcache.enable(sys.argv[1], strict=True)
@@ -47,8 +49,7 @@ def beginning(self, *args):
 preload._Loading.__init__ = beginning
 
 RATE = float(sys.argv[2])
-with open(sys.argv[1] + ".device") as file:  # no part of the world, as an argument is
-    device = jax.devices()[int(file.read())]
+device = jax.devices()[number]
 
 @jcache.jit
 def step(x):

@@ -145,11 +145,11 @@ def call(entry):
     return [results, sorted(map(repr, said)), told]
 """
 MAIN: Final = """import contextlib, importlib, io, json, os, sys
+with open("asked.json") as asked:  # before jcache, and so no part of the world, as `main.py` and its arguments are
+    entry, modules, check = json.load(asked)
 import jax
 import jcache
 jcache.enable()
-with open("asked.json") as asked:  # no part of the world, as `main.py` and its arguments are
-    entry, modules, check = json.load(asked)
 entry = jax.jit if entry == "jax" else lambda function: jcache.jit(function, check=check)
 for module in [importlib.import_module(name) for name in modules]:
     before, printed = len(jcache.stats().traces.calls), io.StringIO()

@@ -31,6 +31,8 @@ ALL_FORMS: Final = (*FORMS, given, receiver)
 UNCHANGED: Final = 0.2  # of the programs of a batch in its changed state
 # Graphs are compared however long building takes: on a busy machine it may take the 10 s from which on they are not.
 MAIN: Final = """import importlib, json, re, sys
+with open("asked.json") as asked:  # before jcache, and so no part of the world, as `main.py` and its arguments are
+    ASKED = json.load(asked)
 import jax, numpy as np
 import jcache
 jcache.enable()
@@ -47,17 +49,18 @@ def answer(module, entry):
 def calls():
     told = jcache.stats()
     return [*told.traces.calls], [*told.graphs.calls]
-with open("asked.json") as asked:  # no part of the world, as `main.py` and its arguments are
-    ASKED = json.load(asked)
-modules = [importlib.import_module(name) for name in {modules}]
-for module in modules:
+told = []
+for module in [importlib.import_module(name) for name in {modules}]:
     before = [len(each) for each in calls()]
-    answers = {{entry: answer(module, entry) for entry in ASKED}}
+    answers = {{entry: answer(module, entry) for entry in ("jit", "graph")}}
     new = [each[count:] for each, count in zip(calls(), before)]
     served = {{
         kind: [each.reason or each.outcome for each in of if each.outcome != "hit"] if of else ["not called"]
         for kind, of in zip(("jit", "graph"), new)
     }}
+    told.append((module, answers, served))
+for module, answers, served in told:  # what these read is no part of the worlds before
+    answers |= {{entry: answer(module, entry) for entry in ASKED}}
     print(json.dumps([module.__name__, answers, served]))
 """
 MODULE: Final = """import collections, dataclasses, enum, functools, json, operator, os, sys, types
@@ -200,7 +203,7 @@ class Batch:
         entries = ["jax.jit", "plain Python"] if compared else []
         modules = [each.name for each in self.programs]
         texts["main.py"] = MAIN.format(modules=modules)
-        write(self._place / "asked.json", json.dumps(["jit", "graph", *entries]).encode())
+        write(self._place / "asked.json", json.dumps(entries).encode())
         self._install({name.removeprefix(PACKAGES): text for name, text in texts.items() if name.startswith(PACKAGES)})
         variables = {name.split()[1]: text for name, text in texts.items() if name.startswith("environment ")}
         arguments = [f"{name.split()[1]}={text}" for name, text in texts.items() if name.startswith("argument ")]

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.jax
 ERRORS = """
 import json, sys, traceback
 import jax, jax.numpy as jnp, numpy as np
+values = json.load(open("values"))  # before jcache, and so no part of the world, as arguments are
 import jcache
 whose, root, which = sys.argv[1:]
 jcache.enable(root, strict=True)
@@ -43,7 +44,7 @@ makers = {
 }
 f = makers[which]()
 said = []
-for value in json.load(open("values")):
+for value in values:
     try:
         said.append(float(f(jnp.float32(value))))
     except Exception as error:
@@ -110,6 +111,7 @@ def test_callbacks_of_sharded_programs(tmp_path: Path) -> None:
 PREPARED = """
 import json, sys
 import jax, jax.numpy as jnp
+is_called = json.load(open("called"))  # before jcache, and so no part of the world, as arguments are
 import jcache
 jcache.enable(sys.argv[1], strict=True)
 rows = []
@@ -119,7 +121,7 @@ def f(x):
     jax.debug.callback(rows.append, x)
     return x * 2
 
-if not json.load(open("called")):
+if not is_called:
     print(json.dumps([str(each.outcome) for each in jcache.precompile(f, (jax.ShapeDtypeStruct((), jnp.float32),))]))
 else:
     f(jnp.float32(3)).block_until_ready()

@@ -109,9 +109,12 @@ def is_kept(cls: type, name: str) -> bool:
     return type(found) is functools.cached_property
 
 
-def is_hash(value: Any) -> bool:
-    """Return whether a value that a library holds may be a hash, or an address: each process has another one."""
-    return type(value) is int and abs(value) >= _LEAST_HASH
+def is_hash(value: Any, name: str = "") -> bool:
+    """Return whether a value that a library holds may be a hash, or an address: each process has another one.
+
+    Under a name that says so, None stands for one that nobody has asked for.
+    """
+    return (type(value) is int and abs(value) >= _LEAST_HASH) or (value is None and "hash" in name)
 
 
 def is_hash_of(number: int, value: Any) -> bool:

@@ -221,6 +221,7 @@ _READY: Final = {
         ("pandas.api.typing", "NAType NaTType", _FIXED),
         ("pandas._libs.sparse", "SparseIndex", _FIXED),
         ("pint", "UnitRegistry", TypeKey(_of_units)),
+        ("pint.facets.plain.quantity", "PlainQuantity", _covering(lambda _: None, "_dimensionality")),
         ("pyarrow", "Array ChunkedArray Scalar", TypeKey(_of_arrow, is_fixed=True)),
         ("pyarrow", "DataType", TypeKey(str, is_fixed=True)),
         ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # it holds an address

@@ -226,7 +226,7 @@ class Encoder:
                 self.aside.update(() if kept else [name])
                 what = CACHED if kept else "attribute"
                 self.set_aside(f"{what} {name} of {kind.__qualname__}", each)
-            elif attributes.is_hash(each) and (is_library or attributes.is_hash_of(each, value)):
+            elif attributes.is_hash(each, name) and (is_library or attributes.is_hash_of(each, value)):
                 self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
             else:
                 self.nones.update([name] if each is None else ())

@@ -19,6 +19,7 @@ from jcache import input_files
 from jcache.fingerprint.io import chances, events, libraries, memos, open_blocks, threads
 from jcache.fingerprint.io.digests import Look
 from jcache.fingerprint.io.open_blocks import Note, report
+from jcache.jax_internals.registry import is_tracing
 from jcache.patching import Patch
 
 lock: Final = threading.Lock()
@@ -89,7 +90,7 @@ def _add_hook() -> None:
     if _is_hooked is None:
         _is_hooked = False
         input_files.also = _hook
-        input_files.is_recorded_otherwise = open_blocks.of_this_thread
+        input_files.is_recorded_otherwise = lambda: is_tracing() or open_blocks.of_this_thread()
         input_files.record()
         sys.audit(_PROBE)
 
