@@ -98,6 +98,13 @@ def test_a_file_counts_whoever_has_written_it(settings: Path) -> None:
     assert [file.content for file in input_files.files().values()] == [b"rate = 3"]
 
 
+def test_recording_leaves_the_access_time_as_it_is(settings: Path) -> None:
+    """The time tells `prune` which entries of other programs are in use."""
+    os.utime(settings, ns=(10**18, settings.stat().st_mtime_ns))
+    settings.open().close()
+    assert told() == ["settings"] and settings.stat().st_atime_ns == 10**18
+
+
 def test_a_path_above_a_link_is_that_of_the_target(settings: Path) -> None:
     """As the system resolves it."""
     (settings.parent / "there" / "inner").mkdir(parents=True)

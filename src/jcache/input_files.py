@@ -131,13 +131,20 @@ def _add(frame: Any, name: str, path: str) -> None:
         return
     if not reads_for_itself(frame, name):
         _looked_at += 1
-        with open(path, "rb") as file:  # now, for the program may change or remove it before a call
+        with open(path, "rb", opener=_opened) as file:  # now, for the program may change or remove it before a call
             content = file.read(LARGEST + 1)
         if not _BINARY.search(content):
             before = b"" if known is None else known.content
             _read[path] = InputFile(name, identity, before + content)
             _bytes += len(content)
             _changes += 1
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open a file and leave its access time as it is, where the system lets this user."""
+    with suppress(PermissionError):
+        return os.open(path, flags | getattr(os, "O_NOATIME", 0))
+    return os.open(path, flags)
 
 
 def _whole(name: str) -> str:
