@@ -39,8 +39,8 @@ def reader(frame: FrameType | None, block: FrameType | None, path: str = "") -> 
     """
     installed = False  # whether an installed package has been passed on the way
     while frame is not None and frame is not block:
-        package = package_of(frame) if frame.f_globals.get("__name__") not in _WRAPPERS else _NEUTRAL_PACKAGE
-        if _imports(frame) or (package in _SOURCES and path.endswith(".py")):
+        package = _acting_package(frame)
+        if _reads_code(frame, package, path):
             return Reader.IMPORT if installed else Reader.NOBODY
         if package in _NOBODYS or package.startswith(_PLUGINS):
             return Reader.PROGRAM if installed and package != "jcache" else Reader.NOBODY
@@ -60,8 +60,8 @@ def reads_for_itself(frame: FrameType | None, path: str) -> bool:
         path: the path that is read.
     """
     while frame is not None:
-        package = package_of(frame) if frame.f_globals.get("__name__") not in _WRAPPERS else _NEUTRAL_PACKAGE
-        if _imports(frame) or package == "jcache" or (package in _SOURCES and path.endswith(".py")):
+        package = _acting_package(frame)
+        if package == "jcache" or _reads_code(frame, package, path):
             return True
         if package not in _NEUTRAL:
             return False
@@ -85,7 +85,11 @@ def is_own(frame: FrameType) -> bool:
 
 def is_installed(frame: FrameType) -> bool:
     """Return whether a frame runs code of an installed package."""
-    path = frame.f_code.co_filename.replace("\\", "/")
+    return is_in_packages(frame.f_code.co_filename.replace("\\", "/"))
+
+
+def is_in_packages(path: str) -> bool:
+    """Return whether a file lies in a directory of installed packages."""
     return any(part in path for part in _INSTALLED)
 
 
@@ -94,6 +98,16 @@ def package_of(frame: FrameType) -> str:
     if frame.f_code.co_filename.startswith(OWN_FILES):  # the recorder's modules have other names
         return "jcache"
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _acting_package(frame: FrameType) -> str:
+    """Return the package whose code a frame runs; a replaced function acts for its caller."""
+    return _NEUTRAL_PACKAGE if frame.f_globals.get("__name__") in _WRAPPERS else package_of(frame)
+
+
+def _reads_code(frame: FrameType, package: str, path: str) -> bool:
+    """Return whether a frame is of the import system, or of a module of Python that shows the source that it reads."""
+    return _imports(frame) or (package in _SOURCES and path.endswith(".py"))
 
 
 def _imports(frame: FrameType) -> bool:

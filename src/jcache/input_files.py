@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from jcache.attribution import reads_for_itself
+from jcache.attribution import is_in_packages, reads_for_itself
 
 MOST: Final = 1_000  # files that are recorded,
 _MOST_LOOKED_AT: Final = 4_000  # and that are read to find out whether they are text
@@ -25,7 +25,7 @@ MOST_BYTES: Final = 8 << 20  # and of all files
 WRITING: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _MOST_WRITTEN: Final = 10_000
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/", "/etc/", "/run/", "/usr/lib/", "/usr/share/")
-_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
+_STANDARD: Final = os.path.join(os.path.dirname(os.__file__), "")
 _CODE: Final = (".pyc", ".so")
 _BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1f]")
 _EVENTS: Final = frozenset({"open", "exec"})
@@ -110,7 +110,7 @@ def _note(frame: Any, event: str, given: Any, _mode: Any = None, flags: Any = 0,
 
 def _add_executed(name: str) -> None:
     global _changes
-    if name not in _executed and name[:1] != "<" and not any(part in name for part in _INSTALLED):
+    if name not in _executed and name[:1] != "<" and not name.startswith(_STANDARD) and not is_in_packages(name):
         path = os.path.abspath(name)
         if path not in _executed and not is_recorded_otherwise() and path not in _written and os.path.isfile(path):
             _executed[path] = None
@@ -122,7 +122,7 @@ def _add(frame: Any, name: str, path: str) -> None:
     global _bytes, _changes, _looked_at
     if len(_read) >= MOST or _looked_at >= _MOST_LOOKED_AT or is_recorded_otherwise():
         return
-    if path.startswith(_SYSTEM) or any(part in path for part in _INSTALLED):
+    if path.startswith(_SYSTEM) or is_in_packages(path):
         return
     status = os.stat(path)
     known, identity = _read.get(path), (status.st_ino, status.st_size, status.st_mtime_ns)

@@ -19,6 +19,7 @@ MAX_FILES: Final = 1000
 MAX_LOOKS: Final = 10_000  # in a block that is not strict
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
 _LIMITS: Final = "/sys/fs/cgroup/cpu"  # how many CPUs there are: a library asks for it
+_FILE: Final = label_of(Look.FILE, "")  # the beginning of the labels of files
 _SHARED_MEMORY: Final = os.path.join("/dev", "shm", "")  # its files are regular
 
 
@@ -178,7 +179,7 @@ class Reads:
 def record_files(parts: Iterable[str]) -> None:
     """Record the files that were read for a graph among the inputs of this process, whether it is built or served."""
     for label in parts:
-        if label.startswith(f"{Look.FILE} "):
+        if label.startswith(_FILE):
             input_files.add(digests.path_of(label))
 
 

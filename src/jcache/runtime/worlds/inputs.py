@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from jcache import input_files
@@ -54,6 +54,11 @@ class Inputs:
 
     def __init__(self) -> None:
         self._texts: dict[str, tuple[InputFile, _Text]] = {}
+        self._taken: tuple[str, dict[str, InputFile], dict[str, str]] = (
+            "",
+            {},
+            {},
+        )  # the last directory, files, components
 
     def take(self, top: str) -> dict[str, str]:
         """Return the components.
@@ -61,8 +66,14 @@ class Inputs:
         Args:
             top: the directory of the program.
         """
+        files = input_files.files()
+        if self._taken[:2] != (top, files):
+            self._taken = top, files, self._components(top, files)
+        return self._taken[2]
+
+    def _components(self, top: str, files: Mapping[str, InputFile]) -> dict[str, str]:
         texts: dict[str, _Text] = {}
-        for path, file in input_files.files().items():
+        for path, file in files.items():
             name = _shown(path, file.name, top)
             while name in texts:  # a relative path, from another directory
                 name += "#"
@@ -84,21 +95,34 @@ class Inputs:
         return known[1]
 
 
-def is_told_otherwise(label: str, other: Mapping[str, str]) -> bool:
-    """Return whether another component tells that a world lacks a component of an input file.
+def told_otherwise(labels: Iterable[str], one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
+    """Return those of the differing components of files that one world lacks and another component tells of.
 
     The names of all files tell that a file is missing, and those of its settings that a line is, or one of a series. A
     setting of any other name tells by itself that it is new, or gone.
 
     Args:
-        label: the label of the component.
-        other: the components of the world that lacks it.
+        labels: the labels of components in which the worlds differ.
+        one: the components of a world.
+        other: those of another one.
     """
+    found = set()
+    for lacking in (one, other):
+        series: set[str] | None = None  # the names of settings without their numbers
+        for label in [each for each in labels if each not in lacking]:
+            if _is_of_missing_file(label, lacking):
+                found.add(label)
+            elif (masked := _masked(label)) != label:
+                if series is None:
+                    series = {_masked(each) for each in lacking if each.startswith(INPUT)}
+                found.update({label} if masked in series else ())
+    return found
+
+
+def _is_of_missing_file(label: str, lacking: Mapping[str, str]) -> bool:
+    """Return whether a component is of a file that a world lacks or has as a whole, or is a line without a name."""
     file, _, item = label.removeprefix(INPUT).partition(": ")
-    if not item or item == SETTINGS or f"{INPUT}{file}: {SETTINGS}" not in other or _LINE.fullmatch(item):
-        return True
-    series = _masked(label)
-    return series != label and any(_masked(each) == series for each in other if each.startswith(INPUT))
+    return not item or item == SETTINGS or f"{INPUT}{file}: {SETTINGS}" not in lacking or bool(_LINE.fullmatch(item))
 
 
 def _masked(name: str) -> str:

@@ -118,34 +118,39 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
         return Judgement(last, last.left == 0 and check is not Check.ALWAYS, is_exact=True)
     rows = [(each, row) for each in served[-_MOST:] if (row := comparisons.components(each.world)) is not None]
     now = world.components
-    alike = [each for each in rows if all(map(_learnt_after, differing(each[1], now)))]
+    between = [differing(row, now) for _, row in rows]
+    alike = [each for each, labels in zip(rows, between, strict=True) if all(map(_learnt_after, labels))]
     learnt = {text: _learnt(alike, text, now) for text in {each.text for each, _ in rows}}
-    for each, row in reversed(rows):
-        if each.left == 0 and differing(row, now) <= learnt[each.text]:
+    left = [labels - learnt[each.text] for (each, _), labels in zip(rows, between, strict=True)]
+    for (each, _), labels in zip(reversed(rows), reversed(left), strict=True):
+        if each.left == 0 and not labels:
             is_sample = samples and _chance.randrange(_ONE_IN) == 0
             return Judgement(each, check is not Check.ALWAYS and not is_sample)
     if not rows:
         return Judgement(served[-1])
-    if len(_drawn(rows, now, learnt)) >= _MOST_DRAWN:
+    if len(_drawn(rows, left)) >= _MOST_DRAWN:
         return Judgement(refused=_DRAWN)
-    nearest, its = min(reversed(rows), key=lambda row: len(differing(row[1], now)))
-    return Judgement(nearest, new=in_words(differing(its, now) - _learnt(rows, nearest.text, now), its, now))
+    at = min(reversed(range(len(rows))), key=lambda at: len(between[at]))
+    nearest, its = rows[at]
+    return Judgement(nearest, new=in_words(between[at] - _learnt(rows, nearest.text, now), its, now))
 
 
-def _drawn(rows: Sequence[_Row], now: Mapping[str, str], learnt: Mapping[str, set[str]]) -> set[str]:
-    """Return the results in worlds that differ from the present one by no more than the state of a random generator."""
-    between = [(each.text, differing(row, now) - learnt[each.text]) for each, row in rows]
-    return {text for text, labels in between if all(label.startswith(_STATE) for label in labels)}
+def _drawn(rows: Sequence[_Row], left: Sequence[set[str]]) -> set[str]:
+    """Return the results in worlds that differ from the present one by no more than the state of a random generator.
+
+    Args:
+        rows: comparisons with the components of their worlds.
+        left: the labels by which each of these worlds differs, without those that are learnt.
+    """
+    pairs = zip(rows, left, strict=True)
+    return {each.text for (each, _), labels in pairs if all(label.startswith(_STATE) for label in labels)}
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
     """Return the labels of the components in which two worlds differ."""
     labels = {label for label, _ in one.items() ^ other.items()}
-    for label in [each for each in labels if each.startswith(inputs.INPUT)]:
-        lacking = [world for world in (one, other) if label not in world]
-        if lacking and inputs.is_told_otherwise(label, lacking[0]):
-            labels.remove(label)
-    return labels
+    files = {label for label in labels if label.startswith(inputs.INPUT)}
+    return labels - inputs.told_otherwise(files, one, other) if files else labels
 
 
 def in_words(labels: Collection[str], then: Mapping[str, str], now: Mapping[str, str]) -> str:
@@ -223,6 +228,8 @@ def _learnt(rows: Sequence[_Row], text: str, now: Mapping[str, str]) -> set[str]
         after = _learnt_after(label)
         if after is not None and _is_learnt([row.get(label) for row in own], now.get(label), after):
             found.add(label)
+    if not found:
+        return found
     for its in (row for each, row in rows if each.text != text):
         for row in own:
             if (between := differing(row, its)) <= found:

@@ -27,6 +27,7 @@ class Sources:
         self._installed: dict[str, str | None] = {}  # by path, the digest of what was edited
         self._edited: dict[str, str] = {}  # the same by label
         self._first: dict[str, tuple[tuple[int, ...], Row]] = {}
+        self._executed = 0  # how many of the executed files were looked at
         self.packages: set[str] = set()  # the names of the loaded packages
 
     def take(
@@ -43,8 +44,10 @@ class Sources:
             if self._modules.get(name) is not module:
                 self._modules[name] = module
                 self.add(name, file_of(module), distributions, digests, top)
-        for path in input_files.executed():
+        executed = input_files.executed()
+        for path in executed[self._executed :]:
             self.add(path, path, distributions, digests, top)
+        self._executed = len(executed)
         found = dict(self._edited)
         variables: set[str] = set()
         reason = None
