@@ -1,7 +1,7 @@
 """What the program has read and executed, from the import of jcache on.
 
 What a file holds may reach a function by the state of a library, where no key sees it; `jcache.runtime.worlds` compares
-it. The process has one audit hook, which is here; `also` gets the events, too.
+it. The process has one audit hook, which is here; `next_hook` gets the events, too.
 """
 
 # ruff: noqa: ANN401 - the arguments of audit events are of any type
@@ -45,7 +45,7 @@ class InputFile(NamedTuple):
     content: bytes
 
 
-also: Callable[[str, tuple[Any, ...]], None] | None = None  # gets all audit events
+next_hook: Callable[[str, tuple[Any, ...]], None] | None = None  # gets all audit events
 is_recorded_otherwise: Callable[[], object] = bool  # whether what this thread reads now counts in a key
 _read: dict[str, InputFile] = {}  # by absolute path
 _bytes = 0  # of their contents
@@ -85,8 +85,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _EVENTS:
         with suppress(Exception):  # the program meets it itself
             _note(sys._getframe(1), event, *arguments)
-    if also is not None:
-        also(event, arguments)
+    if next_hook is not None:
+        next_hook(event, arguments)
 
 
 def add(name: str) -> None:

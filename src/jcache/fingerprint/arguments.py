@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from jcache.fingerprint.bytecode import stable
+from jcache.fingerprint.bytecode import without_address
 
 
 class Call(NamedTuple):
@@ -54,7 +54,7 @@ def defaults_of(function: FunctionType) -> dict[str, Any]:
         positional = function.__code__.co_varnames[: function.__code__.co_argcount]
         found.update([*zip(positional[::-1], function.__defaults__[::-1], strict=False)][::-1])
     if function.__kwdefaults__:
-        found.update(sorted(function.__kwdefaults__.items(), key=lambda each: stable(each[0])))
+        found.update(sorted(function.__kwdefaults__.items(), key=lambda each: without_address(each[0])))
     return found
 
 
@@ -71,7 +71,7 @@ def _bound(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
             found.append((name, defaults[name]))
         else:
             return None
-    found = [(stable(name), value) for name, value in found]
+    found = [(without_address(name), value) for name, value in found]
     return _rest(code.co_flags, names[more:], found, args[count:], kwargs)
 
 

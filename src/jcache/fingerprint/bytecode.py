@@ -66,14 +66,17 @@ def _signature(code: CodeType) -> bytes:
     ]
     if constants and isinstance(code.co_consts[0], str) and not _loads_first_constant(code.co_code):
         constants[0] = constant(None) or b""
-    names = [tuple(map(stable, each)) for each in (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)]
+    names = [
+        tuple(map(without_address, each))
+        for each in (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    ]
     flags = code.co_flags & ~_HAS_DOCSTRING
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags)
     plain = constant((code.co_name, code.co_qualname, counts, tuple(names), code.co_code, code.co_exceptiontable))
     return sha256((plain or b"") + several(b"constants", constants))
 
 
-def stable(name: str) -> str:
+def without_address(name: str) -> str:
     """Return a name without an address in it, which a function that is made from a text may have (of beartype, say)."""
     return _ADDRESS.sub("#", name)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from jcache.fingerprint import methods, name_resolution, origins
 from jcache.fingerprint.arguments import defaults_of
 from jcache.fingerprint.attributes import ALL, functions_of, is_hash
-from jcache.fingerprint.bytecode import signature, stable
+from jcache.fingerprint.bytecode import signature, without_address
 from jcache.fingerprint.classes import members, registered
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
@@ -183,7 +183,7 @@ class References(Parts, ABC):
             self.note_special(function, label, {"__qualname__": code.co_qualname, "__module__": home, **_DOCUMENTATION})
         name = label.partition(" ")[2] or self._name
         for parameter, value in defaults_of(function).items():
-            self.part(f"default {stable(parameter)} of {name}", value)
+            self.part(f"default {without_address(parameter)} of {name}", value)
         if function.__closure__:
             items += self._closure(function, code, name)
         if function.__dict__:

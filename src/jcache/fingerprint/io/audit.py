@@ -89,7 +89,7 @@ def _add_hook() -> None:
     global _is_hooked
     if _is_hooked is None:
         _is_hooked = False
-        input_files.also = _hook
+        input_files.next_hook = _hook
         input_files.is_recorded_otherwise = lambda: is_tracing() or open_blocks.of_this_thread()
         input_files.record()
         sys.audit(_PROBE)
