@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from jcache.layout import Root
-from jcache.runs.record import COMPUTATION, ProcessRecord, ProgramRecord, RunRecord, record_from
-from jcache.store.run_records import read_module, read_records
+from jcache.runs.record import COMPUTATION, ProcessRecord, ProgramRecord, RunRecord
+from jcache.store.run_records import read_module
 from tests.helpers.command_line import clean_environment
+from tests.helpers.records import new_record, records_of
 from tests.helpers.waiting import LIMIT_S
 
 pytestmark = pytest.mark.jax
@@ -51,16 +52,15 @@ MISS = re.compile(r"^LOG PERSISTENT COMPILATION CACHE MISS for '(.+)' with key '
 
 
 def recorded(root: Path, program: str, *arguments: str, **variables: str) -> tuple[RunRecord, str]:
-    """Run a program under `jcache run`; return the record of the run, and what the program wrote to stderr."""
+    """Run a program under `jcache run`; return the record of the run, and what was written to stderr."""
+    before = records_of(Root(root, plain=False))
     command = [sys.executable, "-m", "jcache", "run", "-q", "--root", str(root), "--"]
     environment = clean_environment() | {"JAX_PLATFORMS": "cpu"} | variables
     done = subprocess.run(
         [*command, sys.executable, "-c", program, *arguments],
         env=environment, capture_output=True, text=True, check=True, timeout=LIMIT_S,
     )  # fmt: skip
-    record = record_from(read_records(Root(root, plain=False))[-1])
-    assert record is not None
-    return record, done.stderr
+    return new_record(Root(root, plain=False), before, done.stderr), done.stderr
 
 
 def only_process(record: RunRecord) -> ProcessRecord:

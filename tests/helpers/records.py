@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from jcache.explain.baseline import History
@@ -12,8 +12,10 @@ from jcache.explain.change import Change
 from jcache.explain.diagnosis import diagnose
 from jcache.explain.programs import Programs
 from jcache.explain.result import Diagnosis
+from jcache.layout import Root
 from jcache.runs.calls import HIT, STORED
-from jcache.runs.record import COMPUTATION, Argument, ProcessRecord, ProgramRecord, RunRecord
+from jcache.runs.record import COMPUTATION, Argument, ProcessRecord, ProgramRecord, RunRecord, record_from
+from jcache.store.run_records import read_records
 
 COMMAND = ("python", "train.py")
 SECOND = 1_000_000_000
@@ -150,6 +152,24 @@ class KnownEvidence:
 
     def nearest_entry(self, program: ProgramRecord) -> Change | None:
         return None
+
+
+def records_of(root: Root) -> dict[str, RunRecord]:
+    """Return the records that a root has, by the identifiers of the runs."""
+    return {record.id: record for data in read_records(root) if (record := record_from(data)) is not None}
+
+
+def new_record(root: Root, before: Collection[str], told: str) -> RunRecord:
+    """Return the one record that a run has added, whatever the clock does between two runs.
+
+    Args:
+        root: the root.
+        before: the identifiers of the records that were there before.
+        told: what the run wrote to stderr; a failure shows it.
+    """
+    added = [record for name, record in records_of(root).items() if name not in before]
+    assert len(added) == 1, told
+    return added[0]
 
 
 def explained(*runs: RunRecord, texts: tuple[str, ...] = (), **options: Any) -> Diagnosis:

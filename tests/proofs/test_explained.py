@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from jcache.runs.record import record_from
 from jcache.store.roots import create_root
-from jcache.store.run_records import read_records
 from jcache.vocabulary import CauseKind
 from tests.helpers.command_line import call
+from tests.helpers.records import new_record, records_of
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 LIBRARIES = ("flax", "equinox", "diffrax", "numpyro")
@@ -128,9 +127,9 @@ def test_outcomes_and_parts_are_those_of_jaxs_log(tmp_path: Path, library: str, 
     script = ("torax_basic.py", SHORT) if library == "torax" else ("explained_libraries.py", library)
     root = create_root(tmp_path / "root")
     for outcome in TOLD:
+        before = records_of(root)
         log = run(root.path, *script, environment=SEED, start=("-c", WITH_LOG))
-        record = record_from(read_records(root)[-1])
-        assert record is not None
+        record = new_record(root, before, log)
         programs = [program for process in record.processes for program in process.programs]
         for expected, pattern in TOLD.items():
             told = sorted((one.name, one.key) for one in programs if one.outcome == expected)
