@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.proofs.generated import BATCH, SORTS, Batch, Program
+from tests.proofs.generated_carriers import Carried, blocks
 
 pytestmark = [pytest.mark.jax, pytest.mark.whole]
 PARTS = 4  # which several workers can run at once
@@ -68,6 +69,14 @@ def test_programs_are_the_same_for_a_seed_and_change_once(tmp_path: Path) -> Non
         assert one == other
         for each in one:
             assert len(_changed(each)) == (each.mutation is not None)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("file", ["carried.txt", "carriers.txt"])
+def test_each_expression_of_a_carrier_reads_from_any_other(file: str) -> None:
+    """Also from one that has both kinds of quotes, which no f-string may hold before Python 3.12."""
+    for block in blocks(file):
+        compile(Carried("N0", [block], {}).read("""(a['b'].c["d"])"""), block.read, "eval")
 
 
 def _changed(program: Program) -> list[str]:
