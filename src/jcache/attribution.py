@@ -18,7 +18,6 @@ _FINDERS: Final = _SOURCES | {"importlib", "inspect", "pkgutil", "runpy", "trace
 _WRAPPERS: Final = frozenset(  # modules of replaced functions, whose frames lie between a reader and its caller
     {"jcache.patching", *(f"jcache.fingerprint.io.{name}" for name in ("audit", "libraries", "threads"))}
 )
-_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 
 
 class Reader(enum.Enum):
@@ -90,7 +89,7 @@ def is_installed(frame: FrameType) -> bool:
 
 def is_in_packages(path: str) -> bool:
     """Return whether a file lies in a directory of installed packages."""
-    return any(part in path for part in _INSTALLED)
+    return "/site-packages/" in path or "/dist-packages/" in path
 
 
 def package_of(frame: FrameType) -> str:

@@ -83,10 +83,20 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if not _EVENTS:  # the interpreter is ending, and has emptied this module
         return
     if event in _EVENTS:
-        with suppress(Exception):  # the program meets it itself
-            _note(sys._getframe(1), event, *arguments)
+        try:
+            if not _is_of_packages(event, arguments[0]):
+                _note(sys._getframe(1), event, *arguments)
+        except Exception:  # noqa: BLE001, S110 - the program meets it itself
+            pass
     if next_hook is not None:
         next_hook(event, arguments)
+
+
+def _is_of_packages(event: str, given: Any) -> bool:
+    """Return whether an event is one of the thousands for which a program's packages are imported."""
+    if event == "open":
+        return type(given) is str and given.endswith(_CODE)
+    return is_in_packages(given.co_filename) or given.co_filename.startswith(_STANDARD)
 
 
 def add(name: str) -> None:
@@ -110,7 +120,7 @@ def _note(frame: Any, event: str, given: Any, _mode: Any = None, flags: Any = 0,
 
 def _add_executed(name: str) -> None:
     global _changes
-    if name not in _executed and name[:1] != "<" and not name.startswith(_STANDARD) and not is_in_packages(name):
+    if name not in _executed and name[:1] != "<":
         path = os.path.abspath(name)
         if path not in _executed and not is_recorded_otherwise() and path not in _written and os.path.isfile(path):
             _executed[path] = None
