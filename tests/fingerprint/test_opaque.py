@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import functools
+import json
 import logging
 import mmap
 import queue
@@ -94,9 +95,10 @@ def test_what_can_be_called_is_looked_for_in_a_value_of_c() -> None:
 
 def test_what_a_value_of_c_refers_to_is_told_beside_the_key() -> None:
     """If it cannot be copied: the objects that it holds, and its bytes."""
-    order = functools.cmp_to_key(lambda one, other: int(one) - int(other))  # type: ignore[call-overload]
-    key = of(order(1)).key
-    assert key == of(order(2)).key and of(order(1)).loose == of(order(1)).loose != of(order(2)).loose
+    text = json.encoder.c_make_encoder  # type: ignore[attr-defined]
+    made = [text({}, None, None, None, mark, ",", False, False, True) for mark in "::="]
+    key = of(made[0]).key
+    assert key == of(made[2]).key and of(made[0]).loose == of(made[1]).loose != of(made[2]).loose
     memory = [mmap.mmap(-1, 8) for _ in range(3)]
     memory[2][:1] = b"a"
     assert of(memory[0]).loose == of(memory[1]).loose != of(memory[2]).loose
@@ -110,6 +112,16 @@ def test_a_value_of_c_counts_by_what_a_copy_is_made_from() -> None:
     for value in (mmap.mmap(-1, 8), zlib.compressobj(), [sqlite3.connect(":memory:")]):
         with pytest.raises(GraphKeyError, match="holds what Python does not show"):
             key_of(value)
+
+
+def test_a_value_that_shows_all_of_its_state_counts_by_that() -> None:
+    """A number in order, and what a decoder of JSON calls: as a global and as an argument, though neither is copied."""
+    order = functools.cmp_to_key(lambda one, other: int(one) - int(other))  # type: ignore[call-overload]
+    numbers = [order(number) for number in (1, 1, 2)]
+    decoders = [json.JSONDecoder(parse_float=functools.partial(round, ndigits=digits)) for digits in (1, 1, 2)]
+    for one, same, other in (numbers, decoders):
+        assert of(one).key == of(same).key != of(other).key
+        assert key_of(one) == key_of(same) != key_of(other)
 
 
 def test_a_file_within_a_file_counts_by_its_content() -> None:

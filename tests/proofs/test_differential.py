@@ -7,13 +7,37 @@ from pathlib import Path
 
 import pytest
 
-from tests.proofs.generated import BATCH, SORTS, Batch, Program
+from tests.helpers.interpreters import with_jax
+from tests.helpers.jax_programs import environment
+from tests.proofs.changes import RTLIB
+from tests.proofs.generated import BATCH, MODULE, SORTS, Batch, Program
 from tests.proofs.generated_carriers import Carried, blocks
 
 pytestmark = [pytest.mark.jax, pytest.mark.whole]
 PARTS = 4  # which several workers can run at once
 NOT_SERVED = "not served again"
+FILES = ("carried", "carriers")
 RIGHT = {"jit": "jax.jit", "graph": "plain Python"}
+ASKED = """
+import os, sys, types, warnings
+import rtlib
+from jcache.fingerprint import fingerprint
+HERE = os.path.dirname(os.path.abspath(__file__))
+warnings.simplefilter("ignore")
+def take(given): return 0
+for path in sys.argv[1:]:
+    name = os.path.basename(path).removesuffix(".py")
+    module = types.ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module
+    exec(compile(open(path).read(), path, "exec"), vars(module))
+    try:
+        fingerprint(take, (vars(module)[f"{name}_carried"],), {})
+        if any(label.startswith("globals of") for label in fingerprint(module.named, (), {}).loose):
+            print(name, "compares all globals")
+    except Exception as error:
+        print(name, error)
+"""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -71,11 +95,30 @@ def test_programs_are_the_same_for_a_seed_and_change_once(tmp_path: Path) -> Non
             assert len(_changed(each)) == (each.mutation is not None)
 
 
+def test_each_object_has_a_key_as_an_argument(tmp_path: Path) -> None:
+    """And is served at the second start, but for those that may be refused: else the test above fails by chance."""
+    (tmp_path / "rtlib").mkdir()
+    (tmp_path / "rtlib" / "__init__.py").write_text(RTLIB.read_text())
+    (tmp_path / "main.py").write_text(ASKED)
+    made = {f"{file}_{at}": [block] for file in FILES for at, block in enumerate(blocks(f"{file}.txt"))}
+    may_be_refused = set()
+    for name, chain in made.items():
+        of = Carried(f"{name}_carried", chain, {})
+        (tmp_path / f"{name}_carried.json").write_text("2.5")
+        text = MODULE.format(setup=of.setup(), function=f"def named(): return {of.read(of.name)}", call="    pass")
+        (tmp_path / f"{name}.py").write_text(text)
+        may_be_refused |= {name} if of.may_be_refused() else set()
+    paths = [str(tmp_path / f"{name}.py") for name in made]
+    done = with_jax.run(["main.py", *paths], environment=environment({}), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not [line for line in done.stdout.splitlines() if line.split()[0] not in may_be_refused]
+
+
 @pytest.mark.smoke
-@pytest.mark.parametrize("file", ["carried.txt", "carriers.txt"])
+@pytest.mark.parametrize("file", FILES)
 def test_each_expression_of_a_carrier_reads_from_any_other(file: str) -> None:
     """Also from one that has both kinds of quotes, which no f-string may hold before Python 3.12."""
-    for block in blocks(file):
+    for block in blocks(f"{file}.txt"):
         compile(Carried("N0", [block], {}).read("""(a['b'].c["d"])"""), block.read, "eval")
 
 

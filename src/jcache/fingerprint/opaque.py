@@ -30,6 +30,7 @@ _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
 _READ_BY: Final = {"_exception": "result"}
 _CACHES: Final = (type, types.ModuleType, functools._lru_cache_wrapper)
 _FILLED_BY_C: Final = frozenset({list, tuple})
+_SHOWN: Final = frozenset({"KeyWrapper in functools", "Scanner in _json"})  # all that they hold are objects
 _COPYING: Final = ("__getstate__", "__reduce__", "__reduce_ex__")
 _DEPTH: Final = 3  # levels of lists within each other
 _MOST_BYTES: Final = 1 << 20
@@ -104,8 +105,8 @@ def file(encoder: Encoder, value: Any) -> bytes:
 def hidden(encoder: Encoder, value: Any) -> bytes:
     """Encode a value with a state of C by its class, the functions in it, and what a copy of it is made from.
 
-    If it cannot be copied, its attributes and what it refers to are set aside. Such a value is no argument: two of them
-    could not be told apart.
+    If it cannot be copied, its attributes and what it refers to are set aside; only of a few types is that all of their
+    state. Another such value is no argument: two of them could not be told apart.
     """
     check(value)
     kind = type(value)
@@ -115,7 +116,7 @@ def hidden(encoder: Encoder, value: Any) -> bytes:
         encoder.set_aside(f"attributes of {kind.__qualname__}", attributes)
     elif attributes:
         items.append(encoder.state(value))
-    copied = reduced(value)
+    copied = _inner(value) if type_name(kind) in _SHOWN else reduced(value)
     if copied is not None:
         return several(b"reduced", [*items, encoder.encode(copied)])
     if encoder.is_given:
