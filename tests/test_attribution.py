@@ -59,7 +59,7 @@ def test_data_of_packages_are_files(package: Path) -> None:
 
 
 def test_sources_that_are_only_shown_are_nobodys(package: Path) -> None:
-    """Tracebacks read the lines that they show; other files that are read line by line count."""
+    """Tracebacks read the lines that they show; other files that are read line by line count, also those of Python."""
     (package / "failing.py").write_text("def fail():\n    1 / 0\n")
     failing = importlib.import_module("failing")
 
@@ -71,8 +71,9 @@ def test_sources_that_are_only_shown_are_nobodys(package: Path) -> None:
 
     linecache.clearcache()
     assert not reads_of(block).parts
-    (package / "lines.txt").write_text("2")
-    assert list(reads_of(lambda: linecache.getlines(str(package / "lines.txt"))).parts) == [f"file {package}/lines.txt"]
+    for name in ("lines.txt", "settings.py"):
+        (package / name).write_text("2")
+        assert list(reads_of(lambda: linecache.getlines(str(package / name))).parts) == [f"file {package}/{name}"]  # noqa: B023
 
 
 def test_an_installed_package_reads_for_the_program_that_calls_it(
@@ -176,7 +177,8 @@ def test_the_frames_tell_who_reads(frames: list[tuple[str, str]], expected: Read
         ([MINE, JCACHE], "a", True),
         ([MINE, JCACHE, STDLIB], "a", True),
         ([MINE, IMPORTER], "a.py", True),
-        ([MINE, ("linecache", "linecache.py")], "a.py", True),
+        ([MINE, ("linecache", "linecache.py")], __file__, True),
+        ([MINE, ("linecache", "linecache.py")], "a.py", False),
         ([MINE, ("linecache", "linecache.py")], "a.txt", False),
     ],
 )
@@ -198,7 +200,8 @@ def test_the_frame_that_has_begun_the_block_is_the_programs() -> None:
 def test_sources_that_pythons_own_modules_look_up_are_code() -> None:
     """Of other files they read for the program."""
     frame = frame_of(MINE, ("linecache", "linecache.py"))
-    assert reader(frame, sys._getframe(), "model.py") is Reader.NOBODY
-    assert reader(frame, sys._getframe(), "rates.txt") is Reader.PROGRAM
+    assert reader(frame, sys._getframe(), __file__) is Reader.NOBODY
+    for path in ("model.py", "rates.txt"):
+        assert reader(frame, sys._getframe(), path) is Reader.PROGRAM
     assert looks_for_code(frame_of(MINE, ("inspect", "inspect.py"), ("os", "os.py")))
     assert not looks_for_code(frame_of(("inspect", "inspect.py"), MINE, ("os", "os.py")))

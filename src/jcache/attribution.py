@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import os
 import sys
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Final
 
 from jcache.package import OWN_FILES
@@ -105,8 +106,21 @@ def _acting_package(frame: FrameType) -> str:
 
 
 def _reads_code(frame: FrameType, package: str, path: str) -> bool:
-    """Return whether a frame is of the import system, or of a module of Python that shows the source that it reads."""
-    return _imports(frame) or (package in _SOURCES and path.endswith(".py"))
+    """Return whether a frame is of the import system, or of a module of Python that reads the source of a module."""
+    return _imports(frame) or (package in _SOURCES and _is_source(path))
+
+
+def _is_source(path: str) -> bool:
+    """Return whether a file is the source of a module that is loaded; others may be anything, such as settings."""
+    whole, last = os.path.abspath(path), os.path.basename(path)
+    return any(
+        name.endswith(last) and os.path.abspath(name) == whole for name in map(_file_of, [*sys.modules.values()])
+    )
+
+
+def _file_of(module: object) -> str:
+    name = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+    return name if isinstance(name, str) else ""
 
 
 def _imports(frame: FrameType) -> bool:
