@@ -3,6 +3,7 @@
 import configparser
 import io
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -52,6 +53,7 @@ READ: Final = {
     "gin": "found = {}\nfor line in open('set.gin'):\n"
     "    if '=' in line: name, value = line.split('='); found[name.strip().rpartition('.')[2]] = float(value)",
     "csv": "import csv\nfound = {name: float(value) for name, value in csv.reader(open('set.csv', newline=''))}",
+    "numbered": "import glob\n[name] = glob.glob('run-*/set.numbered')\nfound = json.load(open(name))",
     "thread": "from concurrent.futures import ThreadPoolExecutor\n"
     "with ThreadPoolExecutor(1) as pool: found = pool.submit(lambda: json.load(open('set.thread'))).result()",
 }
@@ -86,7 +88,18 @@ class Project(NamedTuple):
         return MAIN.format(read=READ[self.form], functions=functions, names=names)
 
     def write(self, directory: Path, settings: dict[str, float], note: str) -> None:
-        """Write its settings as text, with a comment where the form has comments."""
+        """Write its settings as text.
+
+        Args:
+            directory: the project's directory.
+            settings: the settings.
+            note: a comment, where the form has comments; its last word is a number, where a directory has one.
+        """
+        if self.form == "numbered":
+            for before in directory.glob("run-*"):
+                shutil.rmtree(before)
+            directory /= f"run-{note.split()[-1]}"
+            directory.mkdir()
         (directory / f"set.{self.form}").write_text(text_of(self.form, settings, note))
 
     def expected(self, settings: dict[str, float]) -> list[float]:
@@ -96,7 +109,7 @@ class Project(NamedTuple):
 
 def text_of(form: str, settings: dict[str, float], note: str) -> str:
     """Return settings in a form."""
-    if form in {"json", "thread"}:
+    if form in {"json", "numbered", "thread"}:
         return json.dumps(settings, indent=2)
     if form == "flat":
         return json.dumps(settings)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,7 @@ def test_names_count_from_where_the_program_is(tmp_path: Path, monkeypatch: pyte
         "a": "a",
         home / "data/a": "~/data/a",
         home / ".config/a": None,
-        tmp_path / "b": str(tmp_path / "b"),
+        tmp_path / "b": re.sub(r"\d+", "#", str(tmp_path / "b")),
     }
     for given, shown in names.items():
         record(monkeypatch, given)
@@ -163,5 +164,29 @@ def test_two_files_of_one_name_are_two(tmp_path: Path, monkeypatch: pytest.Monke
 def test_other_files_of_a_series_are_the_same_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers, dates and identifiers in their names do not count, so that another step or shard is no other name."""
     one = of(monkeypatch, tmp_path, "a = 1", "step-5.cfg")
-    assert one["inputs"] == of(monkeypatch, tmp_path, "a = 1", "step-1206.cfg")["inputs"]
+    assert one == of(monkeypatch, tmp_path, "a = 1", "step-1206.cfg")
     assert one["inputs"] != of(monkeypatch, tmp_path, "a = 1", "other-5.cfg")["inputs"]
+
+
+def test_the_files_of_a_short_series_are_compared_by_their_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Item by item, as the configuration of another run is with that of the last one; those of a long one are data."""
+    one = of(monkeypatch, tmp_path, "a = 1\nb = 2", "run-9.cfg")
+    assert differing(one, of(monkeypatch, tmp_path, "a = 1\nb = 3", "run-10.cfg")) == {"input run-#.cfg: b"}
+    record(monkeypatch, tmp_path / "run-10.cfg", tmp_path / "run-9.cfg")
+    two = Inputs().take(str(tmp_path))
+    assert two["input run-#.cfg: b"] == one["input run-#.cfg: b"] != two["input run-#.cfg': b"]
+    paths = [tmp_path / f"part-{number}" for number in range(9)]
+    for path in paths:
+        path.write_text("1")
+    record(monkeypatch, *paths)
+    assert {f"input {path.name}: line 1" for path in paths} < Inputs().take(str(tmp_path)).keys()
+
+
+def test_when_a_file_was_written_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If its name says that it is a timestamp, and it has fractions of a second: one of the day may be a setting."""
+    text = '{"init_timestamp_nsecs": 1764260000123456789, "a": {"timestamp": "1764260000.5"}, "%s": 1764260000}'
+    one = of(monkeypatch, tmp_path, text % "timestamp")
+    later = of(monkeypatch, tmp_path, (text % "timestamp").replace("17642", "17643"))
+    assert differing(one, later) == {"input a.cfg: timestamp"}

@@ -8,6 +8,9 @@ of the others. Comments of configuration files do not count.
     input FILE                      the digest of a file with many items
     input FILE: (settings)          the names of the items of another file
     input FILE: ITEM                the digest of an item
+
+Of a short series, such as ``run-7/config.yaml``, each file has the name of its place, such as ``run-#/config.yaml``: at
+the next start, ``run-8/config.yaml`` is compared with it.
 """
 
 # ruff: noqa: ANN401 - JSON has values of any type
@@ -17,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -30,10 +34,12 @@ INPUT: Final = "input "
 SETTINGS: Final = "(settings)"
 _MOST_ITEMS: Final = 200  # of a file; one with more counts as a whole
 _MOST_IN_ALL: Final = 1_000
+_MOST_OF_SERIES: Final = 8  # a longer one is data, whose files keep their names
 _NAMED: Final = re.compile(r"""\s*["']?([A-Za-z_][\w.\-/]{0,60})["']?\s*[:=](?![:=/]*\s*$)(?!//)""")
 _COMMENTED: Final = (".cfg", ".conf", ".env", ".gin", ".ini", ".properties", ".toml", ".yaml", ".yml")
 _COMMENTS: Final = ("#", ";")
 _VARYING: Final = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{8,}|\d+")  # identifiers, numbers
+_TIMESTAMP: Final = re.compile(r"\b1\d{12,18}\b|\b1\d{9}\.\d")  # milliseconds and less since 1970
 _LINE: Final = re.compile(r"line \d+(#\d+)?")
 
 
@@ -80,7 +86,8 @@ class Inputs:
             if name is not None:
                 texts[name] = self._text(path, file)
         found: dict[str, str] = {}
-        for name, text in sorted(texts.items(), key=lambda each: (len(each[1].items), each[0])):
+        placed = _placed(texts)
+        for name, text in sorted(placed.items(), key=lambda each: (len(each[1].items), each[0])):
             if text.items and len(found) + len(text.items) <= _MOST_IN_ALL:
                 found[f"{INPUT}{name}: {SETTINGS}"] = _short("\n".join(text.items))
                 found |= {f"{INPUT}{name}: {item}": digest for item, digest in text.items.items()}
@@ -129,6 +136,18 @@ def _masked(name: str) -> str:
     return _VARYING.sub("#", name)
 
 
+def _placed(texts: Mapping[str, _Text]) -> dict[str, _Text]:
+    """Return the texts by other names: each of a short series has the name of the series, with primes for its place."""
+    found: dict[str, _Text] = {}
+    lengths = Counter(map(_masked, texts))
+    for name in sorted(texts, key=lambda name: (len(name), name)):  # 9 before 10
+        label = masked = _masked(name)
+        while label in found:
+            label += "'"
+        found[label if lengths[masked] <= _MOST_OF_SERIES else name] = texts[name]
+    return found
+
+
 def _shown(path: str, given: str, top: str) -> str | None:
     """Return the name of a file in a world; None for a file of Python, and for a setting of the user's on this host.
 
@@ -157,8 +176,13 @@ def _text_of(content: bytes, has_comments: bool) -> _Text:  # noqa: FBT001
     except UnicodeDecodeError:
         text = content.decode("latin-1")
     found = _items(text, _COMMENTS if has_comments else ())
-    items = {name: "" if is_secret(name) else _short(value) for name, value in found}
+    items = {name: "" if is_secret(name) or _is_timestamp(name, value) else _short(value) for name, value in found}
     return _Text(_short(text), items if len(items) <= _MOST_ITEMS else {})
+
+
+def _is_timestamp(name: str, value: str) -> bool:
+    """Return whether an item says when a file was written, such as those of orbax's checkpoints."""
+    return "timestamp" in name.lower() and bool(_TIMESTAMP.search(value))
 
 
 def _short(text: str) -> str:
