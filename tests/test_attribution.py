@@ -179,6 +179,7 @@ def test_the_frames_tell_who_reads(frames: list[tuple[str, str]], expected: Read
         ([MINE, IMPORTER], "a.py", True),
         ([MINE, ("linecache", "linecache.py")], __file__, True),
         ([MINE, ("linecache", "linecache.py")], "a.py", False),
+        ([MINE, ("traceback", "traceback.py"), ("linecache", "linecache.py")], "a.py", True),
         ([MINE, ("linecache", "linecache.py")], "a.txt", False),
     ],
 )

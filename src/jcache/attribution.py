@@ -15,7 +15,8 @@ _PLUGINS: Final = ("jax_cuda", "jax_rocm")
 _NEUTRAL: Final = sys.stdlib_module_names | {"etils", "filelock", "zstandard"}
 _NEUTRAL_PACKAGE: Final = "sys"
 _SOURCES: Final = frozenset({"linecache", "tokenize"})
-_FINDERS: Final = _SOURCES | {"importlib", "inspect", "pkgutil", "runpy", "traceback", "warnings", "zipimport"}
+_SHOWING: Final = frozenset({"inspect", "traceback", "warnings"})  # what runs or fails, also a file that is no module
+_FINDERS: Final = _SOURCES | _SHOWING | {"importlib", "pkgutil", "runpy", "zipimport"}
 _WRAPPERS: Final = frozenset(  # modules of replaced functions, whose frames lie between a reader and its caller
     {"jcache.patching", *(f"jcache.fingerprint.io.{name}" for name in ("audit", "libraries", "threads"))}
 )
@@ -71,8 +72,13 @@ def reads_for_itself(frame: FrameType | None, path: str) -> bool:
 
 def looks_for_code(frame: FrameType | None) -> bool:
     """Return whether a frame reads for one of Python's modules that find code, which the fingerprint covers."""
+    return _acts_for(frame, _FINDERS)
+
+
+def _acts_for(frame: FrameType | None, packages: frozenset[str]) -> bool:
+    """Return whether a frame is of some modules of Python, or was called by one through others of Python alone."""
     while frame is not None and (package := package_of(frame)) in sys.stdlib_module_names:
-        if package in _FINDERS:
+        if package in packages:
             return True
         frame = frame.f_back
     return False
@@ -107,15 +113,15 @@ def _acting_package(frame: FrameType) -> str:
 
 def _reads_code(frame: FrameType, package: str, path: str) -> bool:
     """Return whether a frame is of the import system, or of a module of Python that reads the source of a module."""
-    return _imports(frame) or (package in _SOURCES and _is_source(path))
+    reads_source = package in _SOURCES and path.endswith(".py")
+    return _imports(frame) or (reads_source and (_acts_for(frame, _SHOWING) or _is_source(path)))
 
 
 def _is_source(path: str) -> bool:
     """Return whether a file is the source of a module that is loaded; others may be anything, such as settings."""
     whole, last = os.path.abspath(path), os.path.basename(path)
-    return any(
-        name.endswith(last) and os.path.abspath(name) == whole for name in map(_file_of, [*sys.modules.values()])
-    )
+    files = map(_file_of, [*sys.modules.values()])
+    return any(name.endswith(last) and os.path.abspath(name) == whole for name in files)
 
 
 def _file_of(module: object) -> str:
