@@ -33,12 +33,17 @@ def make():
     def said():
         nonlocal word
         word += 'a'
-    return counted, said
-counted, said = make()
+    def numbered():
+        nonlocal n
+        n += 1
+        return n
+    return counted, said, numbered
+counted, said, numbered = make()
 """
 TOLERATED = {
     "a number": "global n\n    n += 1",
-    "a number that is returned": "global n\n    n += 1\n    return n",
+    "a number by one that is no constant": "global n\n    n += x * 2",
+    "a number in the long form": "global n\n    n = n + 1\n    run.n = run.n - 1",
     "a list": "log.append(x)",
     "a list in a dict": "groups['a'].append(x)\n    groups['a'].append(x)",
     "a set": "seen.add(1)",
@@ -59,6 +64,13 @@ TOLERATED = {
     "one that was False": "library._is_filled = True",
 }
 CHANGES = {
+    "a number that is returned": "global n\n    n += 1\n    return n",
+    "a number that is used before": "global n\n    x += n\n    n += 1",
+    "a number that it counts by itself": "global n\n    n += n + 1",
+    "an attribute that is used": "run.n += 1\n    x += run.n",
+    "an attribute of a class that is used": "Runs.n += 1\n    x += Runs.n",
+    "an attribute that is used by its name": "run.n += 1\n    x += getattr(run, 'n')",
+    "a variable of a function around it that is used": "x += numbered()",
     "a text": "global text\n    text += 'f'",
     "a number of another type": "global rate\n    rate += 1",
     "an item that is replaced": "by['f'] = 'a'",

@@ -24,6 +24,7 @@ class Meaning(NamedTuple):
     digest: bytes
     lookups: tuple[Lookup, ...]  # of names from outside of the function, sorted
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
+    used: frozenset[str]  # the names that it uses for more than to count
 
 
 _known: Final[WeakIdentities[Meaning]] = WeakIdentities()
@@ -35,6 +36,6 @@ def meaning(code: CodeType) -> Meaning:
     if known is None:
         found = reads(code)
         lookups = [_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains)]
-        known = Meaning(signature(code), tuple(lookups), frozenset(found.attributes))
+        known = Meaning(signature(code), tuple(lookups), frozenset(found.attributes), frozenset(found.used))
         _known.put(code, known)
     return known

@@ -2,8 +2,9 @@
 
 A function that is traced or built may fill a memo, append to a log or count its calls. Its result may be stored all the
 same. So the later walk sees the earlier state of a container that only grew, of an integer that was replaced by another
-one, and of a private attribute that an object of a library has set for the first time. A container that the caller
-passed is an exception: the caller may look for what was added.
+one, and of a private attribute that an object of a library has set for the first time. There are two exceptions: a
+container that the caller passed, for the caller may look for what was added, and an integer that the code uses for more
+than to count, such as one that makes each key of a random generator another one.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -22,9 +23,15 @@ Place = tuple[object, str]
 
 
 class ValueSnapshot:
-    """Shallow copies of containers, and values by their places."""
+    """Shallow copies of containers, and values by their places.
+
+    Attributes:
+        used: the names that code uses for more than to count in them.
+    """
 
     def __init__(self) -> None:
+        self.used: set[str] = set()
+        self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._copies: dict[int, Any] = {}
         self._values: dict[Place, Any] = {}
         self._alive: list[object] = []
@@ -75,7 +82,13 @@ class ValueSnapshot:
     def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
         """Return the earlier value at a place if both are integers, or if `of_any_type`; else the present value."""
         before = self._values.get(place, value)
+        if not of_any_type and _are_numbers(before, value) and before != value:
+            self._changed.add(place[1].rpartition(".")[2])
         return before if of_any_type or _are_numbers(before, value) else value
+
+    def counted_and_used(self, now: "ValueSnapshot") -> list[str]:
+        """Return the names of the integers that have changed, as a later walk has found, and that code uses."""
+        return sorted(self._changed & now.used)
 
 
 def _has_grown(before: Any, now: Any) -> bool:
