@@ -49,6 +49,8 @@ TOLERATED = {
     "a set": "seen.add(1)",
     "a deque": "queue.append(1)",
     "a memo": "by[x] = x * 2",
+    "a memo that is asked first": "if x not in by: by[x] = x * 2\n    x += by[x] + by.get(x, 0)",
+    "a memo with a name of its own": "memo = by\n    memo.setdefault(x, 1)",
     "an ordered memo": "order[x] = x * 2",
     "an item that counts": "by['f'] += 1",
     "an item of a list that counts": "first[0] += 2",
@@ -64,6 +66,13 @@ TOLERATED = {
     "one that was False": "library._is_filled = True",
 }
 CHANGES = {
+    "a register that numbers its items": "x += by.setdefault(x, len(by))",
+    "a list that is asked whether it is empty": "if not log: log.append(x)",
+    "a list that is added up": "log.append(x)\n    x += sum(log)",
+    "the last one of a list": "log.append(x)\n    x += log[-1]",
+    "a list of an object that is iterated over": "run.log.append(x)\n    for each in run.log: x += each",
+    "a dict that is asked for its items": "by[x] = x\n    x += max(each for _, each in by.items())",
+    "a list of an object whose length counts": "run.log.append(x)\n    x += len(run.log)",
     "a number that is returned": "global n\n    n += 1\n    return n",
     "a number that is used before": "global n\n    x += n\n    n += 1",
     "a number that it counts by itself": "global n\n    n += n + 1",

@@ -12,6 +12,7 @@ from itertools import takewhile
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
+from jcache.fingerprint import uses
 from jcache.fingerprint.encoding import constant, several, sha256, tagged, text
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step, steps_of
 from jcache.fingerprint.weak_map import WeakIdentities
@@ -27,12 +28,6 @@ _LOCAL: Final = frozenset(
 )  # fmt: skip
 _STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL", "STORE_FAST_LOAD_FAST",
                            "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
-_LOADS: Final = frozenset(
-    {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_DEREF", "LOAD_CLASSDEREF",
-     "LOAD_FROM_DICT_OR_DEREF", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
-)  # fmt: skip
-_BEFORE_STORE: Final = frozenset({"SWAP", "COPY", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
-_ENDS_STATEMENT: Final = _STORE | {"POP_TOP", "STORE_ATTR", "STORE_SUBSCR", "RETURN_VALUE"}
 _ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "COPY"})
 NOTHING: Final = ("nothing",)
 _BY_NAME: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller", "__getattribute__"})
@@ -111,6 +106,7 @@ class CodeReads:
         attributes: the names of all attributes that the code reads, of any object, among other names; "*" if the code
             may read any attribute.
         used: the names of variables and attributes that the code loads for more than to count in them.
+        whole: those of which the code uses the length, the order or all items, if they name containers.
         bindings: the import chains that each local name may be bound to.
     """
 
@@ -119,6 +115,7 @@ class CodeReads:
         self.given: dict[Chain, set[Any]] = {}
         self.attributes: set[str] = set()
         self.used: set[str] = set()
+        self.whole: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
 
 
@@ -131,29 +128,10 @@ def reads(code: CodeType) -> CodeReads:
     for one, listing in zip(codes, listings, strict=True):
         found.attributes.update(each.value for each in listing if each.name in _TAKES)
         found.attributes.update(written := set(_written(one, listing)))
-        found.used.update(written, _used(listing))
+        found.used.update(written, uses.used(listing))
+        found.whole.update(uses.whole(listing))
         _chains(listing, found)
     return found
-
-
-def _used(listing: list[Step]) -> Iterator[str]:
-    """Yield the names that are loaded, but for the first load in a statement like ``n += 1`` or ``o.n = o.n + 1``."""
-    counting: set[int] = set()
-    for at, each in enumerate(listing):
-        if each.name.startswith("STORE_") and _before(listing, at) == "BINARY_OP":
-            ends = (number for number in range(at - 1, -1, -1) if listing[number].name in _ENDS_STATEMENT)
-            steps = range(next(ends, -1) + 1, at)
-            loads = (
-                number for number in steps if listing[number].name in _LOADS and listing[number].value == each.value
-            )
-            counting.add(next(loads, -1))
-    yield from (each.value for at, each in enumerate(listing) if each.name in _LOADS and at not in counting)
-
-
-def _before(listing: list[Step], at: int) -> str:
-    """Return the operation before a store, beside those that only prepare it."""
-    names = (each.name for each in reversed(listing[max(at - 4, 0) : at]))
-    return next((name for name in names if name not in _BEFORE_STORE), "")
 
 
 def _written(code: CodeType, listing: list[Step]) -> Iterator[str]:

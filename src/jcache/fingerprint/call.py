@@ -124,7 +124,7 @@ def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:
 def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
     """Return a short text for each part of an earlier fingerprint that the call itself has changed.
 
-    A container that has only grown does not count as a change, nor does an integer in which the code only counts.
+    A container that has only grown does not count as a change, nor an integer in which the code only counts.
     An attribute that no code reads counts as changed if it was set. If the call cannot be fingerprinted any more, the
     reason is returned. Call this once for a fingerprint, because it clears the fingerprint's snapshot.
 
@@ -142,7 +142,7 @@ def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwa
         return [str(error)]
     else:
         told = [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
-        told += [f"`{name}` counts, and is used" for name in then.snapshot.counted_and_used(now.snapshot)]
+        told += then.snapshot.changed_and_used(now.snapshot)
         return told + ([] if now.hash == then.hash else changes(then.parts, now.parts))
     finally:
         then.snapshot.clear()

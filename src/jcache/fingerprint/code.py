@@ -25,6 +25,7 @@ class Meaning(NamedTuple):
     lookups: tuple[Lookup, ...]  # of names from outside of the function, sorted
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
     used: frozenset[str]  # the names that it uses for more than to count
+    whole: frozenset[str]  # those of containers of which it uses the length, the order or all items
 
 
 _known: Final[WeakIdentities[Meaning]] = WeakIdentities()
@@ -36,6 +37,7 @@ def meaning(code: CodeType) -> Meaning:
     if known is None:
         found = reads(code)
         lookups = [_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains)]
-        known = Meaning(signature(code), tuple(lookups), frozenset(found.attributes), frozenset(found.used))
+        names = (frozenset(each) for each in (found.attributes, found.used, found.whole))
+        known = Meaning(signature(code), tuple(lookups), *names)
         _known.put(code, known)
     return known

@@ -156,6 +156,9 @@ class Parts(Encoder):
         digest = sha256(encoding)
         self.parts[label] = Part(digest, self._words(value, encoding, digest, label))
 
+    def label_name(self) -> str:
+        return self._starts[-1][1].partition(" ")[2].partition(" ")[0].rpartition(".")[2]
+
     def _words(self, value: Any, encoding: bytes, digest: bytes, label: str) -> str:
         for tag in (b"ref", b"named"):
             if encoding.startswith(tag) and encoding[len(tag) : len(tag) + 1].isdigit():

@@ -2,14 +2,16 @@
 
 A function that is traced or built may fill a memo, append to a log or count its calls. Its result may be stored all the
 same. So the later walk sees the earlier state of a container that only grew, of an integer that was replaced by another
-one, and of a private attribute that an object of a library has set for the first time. There are two exceptions: a
-container that the caller passed, for the caller may look for what was added, and an integer that the code uses for more
-than to count, such as one that makes each key of a random generator another one.
+one, and of a private attribute that an object of a library has set for the first time. There are exceptions: a
+container that the caller passed, for the caller may look for what was added; an integer that the code uses for more
+than to count, such as one that makes each key of a random generator another one; and a container of which the code uses
+the length, the order or all items, such as a register that numbers its items.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
 
 import collections
+from collections.abc import Set
 from typing import Any, Final
 
 from jcache.fingerprint.describe import vars_of
@@ -23,15 +25,14 @@ Place = tuple[object, str]
 
 
 class ValueSnapshot:
-    """Shallow copies of containers, and values by their places.
-
-    Attributes:
-        used: the names that code uses for more than to count in them.
-    """
+    """Shallow copies of containers, and values by their places."""
 
     def __init__(self) -> None:
-        self.used: set[str] = set()
+        self._used: set[str] = set()  # names that code uses for more than to count in them
+        self._whole: set[str] = set()  # names of containers of which code uses more than single items
         self._changed: set[str] = set()  # the names of integers that another one has replaced
+        self._grown: set[str] = set()  # the names of containers that have grown
+        self._names: dict[int, str] = {}  # of containers
         self._copies: dict[int, Any] = {}
         self._values: dict[Place, Any] = {}
         self._alive: list[object] = []
@@ -52,8 +53,14 @@ class ValueSnapshot:
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
 
-    def add(self, container: Any) -> None:
-        """Copy a container of a type in `GROWING`, with the attributes that it may have been given."""
+    def note_uses(self, used: Set[str], whole: Set[str]) -> None:
+        """Record how code uses names, as `jcache.fingerprint.bytecode.CodeReads` has it."""
+        self._used |= used
+        self._whole |= whole
+
+    def add(self, container: Any, name: str) -> None:
+        """Copy a container of a type in `GROWING` and of some name, with the attributes that it may have been given."""
+        self._names[id(container)] = name
         copied = self._copies[id(container)] = container.copy()
         for name, value in vars_of(container).items():
             setattr(copied, name, value)
@@ -77,7 +84,10 @@ class ValueSnapshot:
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""
         copy = self._copies.get(id(container))
-        return copy if copy is not None and _has_grown(copy, container) else container
+        if copy is None or not _has_grown(copy, container):
+            return container
+        self._grown.update([self._names[id(container)]] if len(copy) < len(container) else ())
+        return copy
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
         """Return the earlier value at a place if both are integers, or if `of_any_type`; else the present value."""
@@ -86,9 +96,10 @@ class ValueSnapshot:
             self._changed.add(place[1].rpartition(".")[2])
         return before if of_any_type or _are_numbers(before, value) else value
 
-    def counted_and_used(self, now: "ValueSnapshot") -> list[str]:
-        """Return the names of the integers that have changed, as a later walk has found, and that code uses."""
-        return sorted(self._changed & now.used)
+    def changed_and_used(self, now: "ValueSnapshot") -> list[str]:
+        """Return a text for each name of what has counted or grown, as a later walk has found, and is used."""
+        counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & now._used)]
+        return counted + [f"`{name}` grows, and all of it is used" for name in sorted(self._grown & now._whole)]
 
 
 def _has_grown(before: Any, now: Any) -> bool:

@@ -81,6 +81,10 @@ class Encoder:
     def set_aside(self, what: str, value: Any) -> None:
         """Record a value that the encoding leaves out."""
 
+    def label_name(self) -> str:
+        """Return the name of the variable or attribute that is being encoded."""
+        return ""
+
     def made(self, content: Any) -> bytes:
         """Encode what an object of pandas is rebuilt from, whose order and sharing say nothing of the object."""
         traits, self.traits = self.traits, []
@@ -122,7 +126,7 @@ class Encoder:
             if self._before is not None:
                 value = self._before.as_it_was(value)
             else:
-                self.snapshot.add(value)
+                self.snapshot.add(value, self.place or self.label_name())
         return handler(self, value)
 
     def reading(self, value: Any) -> bytes:

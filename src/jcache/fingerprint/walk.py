@@ -84,7 +84,7 @@ class Walk(References):
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         known = meaning(code)
-        self.snapshot.used |= known.used
+        self.snapshot.note_uses(known.used, known.whole)
         if known.attributes:
             self.names |= known.attributes
             if not _NAMESPACES.isdisjoint(known.attributes):

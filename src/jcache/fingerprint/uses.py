@@ -1,0 +1,61 @@
+"""How code uses what it names: whether it only counts in an integer, or only asks a container for single items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from jcache.fingerprint.instructions import ATTRIBUTE, Step
+
+_GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+_LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
+_BEFORE_STORE: Final = frozenset({"SWAP", "COPY", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
+_ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_")
+_MOST_BEFORE: Final = 4  # operations between a sum and its store
+_CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
+_INDEXES: Final = frozenset({"BINARY_SUBSCR", "BINARY_OP"})
+_TESTS: Final = ("GET_ITER", "POP_JUMP", "TO_BOOL", "UNARY_NOT", "JUMP_IF")
+_OF_ALL: Final = frozenset({"copy", "items", "keys", "pop", "popitem", "popleft", "values"})
+_TAKES_ALL: Final = frozenset(
+    {"all", "any", "dict", "enumerate", "len", "list", "max", "min", "next", "reversed", "set", "sorted", "sum",
+     "tuple"}
+)  # fmt: skip
+
+
+def used(listing: list[Step]) -> Iterator[str]:
+    """Yield the names that are loaded, but for the first load in a statement like ``n += 1`` or ``o.n = o.n + 1``."""
+    counting: set[int] = set()
+    for at, each in enumerate(listing):
+        if each.name.startswith("STORE_") and _before(listing, at) == "BINARY_OP":
+            ends = (number for number in range(at - 1, -1, -1) if listing[number].name.startswith(_ENDS_STATEMENT))
+            steps = ((number, listing[number]) for number in range(next(ends, -1) + 1, at))
+            loads = (number for number, step in steps if step.name in _LOADS and step.value == each.value)
+            counting.add(next(loads, -1))
+    yield from (each.value for at, each in enumerate(listing) if each.name in _LOADS and at not in counting)
+
+
+def _before(listing: list[Step], at: int) -> str:
+    """Return the operation before a store, beside those that only prepare it."""
+    names = (each.name for each in reversed(listing[max(at - _MOST_BEFORE, 0) : at]))
+    return next((name for name in names if name not in _BEFORE_STORE), "")
+
+
+def whole(listing: list[Step]) -> Iterator[str]:
+    """Yield the names of what is iterated over, tested, asked for its items or its last one, or given to `len`."""
+    for at, each in enumerate(listing[:-1]):
+        if each.name in _LOADS and _takes_all(listing, at):
+            yield each.value
+
+
+def _takes_all(listing: list[Step], at: int) -> bool:
+    """Return whether what is loaded at a place is then used as a whole."""
+    after, first = listing[at + 1], at
+    while first and listing[first].name in ATTRIBUTE:
+        first -= 1
+    if after.name in _CALLS and first:
+        called = listing[first - 1]
+        return called.name in _GLOBALS and called.value in _TAKES_ALL
+    if after.name == "LOAD_CONST" and type(after.value) is int and after.value < 0:
+        return listing[at + 2].name in _INDEXES
+    return after.name.startswith(_TESTS) or (after.name in ATTRIBUTE and after.value in _OF_ALL)

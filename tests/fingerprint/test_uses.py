@@ -1,0 +1,40 @@
+"""How code uses what it names, as its instructions show it, on each version of Python."""
+
+import pytest
+
+from jcache.fingerprint import uses
+from jcache.fingerprint.instructions import steps_of
+
+COUNTS = (
+    *("global n\n    n += 1", "global n\n    n = n + 1", "global n\n    n -= 1"),
+    *("o.n += 1", "o.n = o.n + 1", "o.n += x"),
+)
+USES = (
+    *("return n", "global n\n    n += n", "x = n + 1", "global n\n    n += 1\n    return n"),
+    "o.n += 1\n    return o.n",
+)
+SINGLE = ("n[x] = 1", "n[x] += 1", "x in n", "n.append(x)", "n.get(x)", "o.n.add(x)", "m = n", "n is None", "f(n)")
+WHOLE = (
+    *("len(n)", "sum(o.n)", "if not n: x()", "if n: x()", "for x in n: x()", "[x for x in n]", "n.items()"),
+    *("o.n.values()", "n[-1]", "n.pop()", "while o.n: x()"),
+)
+
+
+def names(body: str, of: str) -> set[str]:
+    """Return the names that a function with a body uses in some way."""
+    space: dict[str, object] = {}
+    exec(f"def f(x, y=1):\n    {body}\n", space)
+    function = space["f"]
+    return set(getattr(uses, of)(steps_of(function.__code__)))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("body", [*COUNTS, *USES])
+def test_a_name_in_which_code_only_counts_is_not_used(body: str) -> None:
+    """Whatever is added, in the short form and in the long one."""
+    assert ("n" in names(body, "used")) is (body in USES)
+
+
+@pytest.mark.parametrize("body", [*SINGLE, *WHOLE])
+def test_the_length_the_order_and_all_items_are_the_whole(body: str) -> None:
+    """A memo that is asked for an item, or filled, is not used as a whole."""
+    assert ("n" in names(body, "whole")) is (body in WHOLE)
