@@ -79,6 +79,17 @@ def constrained(scale):
     return jax.lax.with_sharding_constraint(jnp.arange(8.0) * scale, split)
 
 @jit
+def ranked(y):
+    print("traced", "ranked")
+    return y * (1 + jax.process_index())
+
+@jit
+def ranked_by_devices(y):
+    from jax import local_devices
+    print("traced", "ranked_by_devices")
+    return y + local_devices()[0].id
+
+@jit
 def alone(y):
     print("traced", "alone")
     return y * 3 - y.min()
@@ -97,6 +108,8 @@ with contextlib.redirect_stdout(io.StringIO()) as printed:
         "placed": plain(placed(w, x)),
         "logged": plain(logged(x, log=rank == 0)),
         "constrained": plain(constrained(2.0)),
+        "ranked": plain(ranked(np.ones(3, np.float32))),
+        "ranked_by_devices": plain(ranked_by_devices(np.ones(3, np.float32))),
     }
     if rank == int(sys.argv[3]):
         results["alone"] = plain(alone(np.arange(4, dtype=np.float32)))

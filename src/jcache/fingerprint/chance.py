@@ -40,6 +40,10 @@ _FUNCTIONS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 _GIVES: Final = {
     f"{home}.{name}": gives for gives, groups in _FUNCTIONS.items() for home, names in groups for name in names.split()
 }
+OF_A_RANK: Final = frozenset(  # functions and attributes of JAX that tell the processes of a program from one another
+    {"addressable_data", "addressable_devices", "addressable_devices_indices_map", "addressable_shards", "host_id",
+     "local_device_count", "local_devices", "local_mesh", "process_id", "process_index"}
+)  # fmt: skip
 DATES: Final = frozenset({"now", "utcnow", "today"})
 _SEEDED: Final = frozenset(
     {"Random", "default_rng", "RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}

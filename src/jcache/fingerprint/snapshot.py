@@ -58,6 +58,10 @@ class ValueSnapshot:
         self._used |= used
         self._whole |= whole
 
+    def uses_any(self, names: Set[str]) -> bool:
+        """Return whether code uses one of some names."""
+        return not self._used.isdisjoint(names)
+
     def add(self, container: Any, name: str) -> None:
         """Copy a container of a type in `GROWING` and of some name, with the attributes that it may have been given."""
         self._names[id(container)] = name

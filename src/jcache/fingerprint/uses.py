@@ -32,7 +32,9 @@ def used(listing: list[Step]) -> Iterator[str]:
             steps = ((number, listing[number]) for number in range(next(ends, -1) + 1, at))
             loads = (number for number, step in steps if step.name in _LOADS and step.value == each.value)
             counting.add(next(loads, -1))
-    yield from (each.value for at, each in enumerate(listing) if each.name in _LOADS and at not in counting)
+    for at, each in enumerate(listing):
+        if (each.name in _LOADS and at not in counting) or each.name == "IMPORT_FROM":
+            yield each.value
 
 
 def _before(listing: list[Step], at: int) -> str:

@@ -29,6 +29,7 @@ from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.snapshot import ValueSnapshot
+from jcache.jax_internals.registry import rank
 
 _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
 _CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
@@ -246,12 +247,14 @@ class Walk(References):
             self._seeds.update(names if chance.is_generator(value) else ())
 
     def _note_at_last(self) -> None:
-        """Record uses of the present date, and seeds that are None.
+        """Record uses of the present date and of this process's number, and seeds that are None.
 
-        Each is recognised by two names, and the walk may find one of them much later than the other.
+        They are recognised by names, and the walk may find one of them much later than the other.
         """
         for name in sorted(self.calendars and chance.DATES & self.names):
             self.add_unrepeatable(chance.day(f"datetime.{name}"))
+        if self.snapshot.uses_any(chance.OF_A_RANK) and (number := rank()):
+            self.part("rank", number)
         for label, part in list(self.parts.items()) if self._seeds else ():
             name = label.split()[1].rpartition(".")[2] if " " in label else ""
             if name in self._seeds and part.words == "None":

@@ -1,4 +1,4 @@
-"""JAX's registry of pytree classes, whether JAX is tracing, and the mesh in effect.
+"""JAX's registry of pytree classes, whether JAX is tracing, the mesh in effect, and the number of this process.
 
 It imports nothing, so that `jcache.fingerprint`, which is in a lower tier, may use it.
 """
@@ -21,6 +21,13 @@ def is_tracing() -> bool:
     """Return whether JAX is tracing or transforming in this thread."""
     is_clean = getattr(sys.modules.get("jax._src.core"), "trace_state_clean", None)
     return is_clean is not None and not is_clean()
+
+
+def rank() -> str:
+    """Return which process of a program this is, such as ``1 of 4``; empty in a program of one process."""
+    state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    count = getattr(state, "num_processes", None) or 1
+    return f"{getattr(state, 'process_id', 0)} of {count}" if count > 1 else ""
 
 
 def mesh_in_effect() -> str:
