@@ -2,12 +2,13 @@
 
 A program whose devices belong to several processes hangs if some of these processes load an executable and others
 compile it (xla#7716, xla#22164). Each process has its own cache, or sees a common one at another moment, so that they
-tell one another through the key-value store of ``jax.distributed``, for the n-th look-up of a program by its processes:
+tell one another through the key-value store of ``jax.distributed``, for the n-th look-up of a name by some processes:
 
-    jcache/<name>/<digest>/<n>/has/<process>    a process has loaded the executable; the value may say which
-    jcache/<name>/<digest>/<n>/verdict          "hit" or "miss": created once, and then it holds for all
+    jcache/<name>/<processes>/<n>/has/<process>    a process has loaded the executable; the value says which
+    jcache/<name>/<processes>/<n>/verdict          "hit" or "miss": created once, and then it holds for all
 
-The digest is of the program's text and of the processes; keys differ from process to process on some backends.
+An executable is told by its program's text: keys differ from process to process on some backends. The text is no part
+of the place, since processes with other texts would not hear each other, and wait.
 
 A process without the executable creates the verdict "miss" at once. The first process creates "hit" when all have told
 that they have it; the others wait for the verdict. Whoever has waited too long creates "miss", so that an answer that
@@ -36,6 +37,7 @@ if False:  # for the type checker: typing and collections.abc are not needed to 
 
 _PATIENCE_S = 30.0  # how long a process waits for the others at least: as long as compiling the program took
 _MOST_PATIENCE_S = 600.0
+_MOST_ON_CPU_S = 15.0  # where a process that does not wait gives up after 30 s, at the first exchange of data
 _PATIENCE_AFTER_SILENCE_S = 2.0  # and how long once they have not answered
 _STEP_S = 1.0  # of the wait for a verdict, so that Ctrl-C is heard meanwhile
 _READ_S = 5.0  # for a verdict that is there
@@ -48,6 +50,7 @@ class _Thread(threading.local):
 
     processes: "tuple[int, ...]" = ()
     computation: "Any" = None
+    platform = ""
 
 
 class _Others:
@@ -116,7 +119,7 @@ def agree(
         build_s: what compiling it took, for as long as which waiting is worth it.
         which: what identifies the executable, where processes may have different ones.
         patience_s: how long to wait at most; None for as long as compiling took, at least 30 s, and 2 s after a wait
-            in vain.
+            in vain. On the CPU it is 15 s at most.
     """
     if not has:
         _settle(client, place, _MISS)
@@ -126,7 +129,8 @@ def agree(
     except Exception:
         return _settle(client, place, _MISS)
     patience = _PATIENCE_AFTER_SILENCE_S if _Others.are_silent else max(_PATIENCE_S, min(build_s, _MOST_PATIENCE_S))
-    end = time.monotonic() + (patience if patience_s is None else patience_s)
+    patience = patience if patience_s is None else patience_s
+    end = time.monotonic() + (min(patience, _MOST_ON_CPU_S) if _thread.platform == "cpu" else patience)
     verdict = (
         _collected(client, place, len(processes), end) if process == processes[0] else _awaited(client, place, end)
     )
@@ -181,12 +185,13 @@ def _note_processes(plain: "Any") -> "Any":
     def compile_or_get_cached(
         backend: "Any", computation: "Any", devices: "Any", *rest: "Any", **named: "Any"
     ) -> "Any":
-        before = _thread.processes, _thread.computation
-        _thread.processes, _thread.computation = processes_of(devices.flat), computation
+        before = _thread.processes, _thread.computation, _thread.platform
+        platform = str(getattr(backend, "platform", ""))
+        _thread.processes, _thread.computation, _thread.platform = processes_of(devices.flat), computation, platform
         try:
             return plain(backend, computation, devices, *rest, **named)
         finally:
-            _thread.processes, _thread.computation = before
+            _thread.processes, _thread.computation, _thread.platform = before
 
     return compile_or_get_cached
 
@@ -204,9 +209,8 @@ def processes_of(devices: "Iterable[Any]") -> "tuple[int, ...]":
 
 
 def _next_place(key: str, processes: "tuple[int, ...]") -> str:
-    """Return what identifies this look-up of this thread's program in the key-value store."""
-    digest = hashlib.sha256(f"{text_of(_thread.computation)} {processes}".encode()).hexdigest()
-    name = f"jcache/{key.rpartition('-')[0]}/{digest}"
+    """Return what identifies this look-up in the key-value store."""
+    name = f"jcache/{key.rpartition('-')[0]}/{hashlib.sha256(str(processes).encode()).hexdigest()}"
     return f"{name}/{next(_counts.setdefault(name, itertools.count()))}"
 
 
@@ -222,7 +226,8 @@ def _agree_on_look_ups(plain: "Any", tell: "Tell") -> "Any":
             found = plain(*args, **named)
             has, build_s = found[0] is not None, float(found[1] or 0)
         finally:
-            all_have = agree(state.client, processes, state.process_id, place, has=has, build_s=build_s)
+            which = hashlib.sha256(text_of(_thread.computation).encode()).hexdigest() if has else ""
+            all_have = agree(state.client, processes, state.process_id, place, has=has, build_s=build_s, which=which)
         if has and not all_have:
             try:
                 tell(key)
