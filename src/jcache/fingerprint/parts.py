@@ -157,7 +157,8 @@ class Parts(Encoder):
         self.parts[label] = Part(digest, self._words(value, encoding, digest, label))
 
     def label_name(self) -> str:
-        return self._starts[-1][1].partition(" ")[2].partition(" ")[0].rpartition(".")[2]
+        label = self._starts[-1][1] if self._starts else ""
+        return label.partition(" ")[2].partition(" ")[0].rpartition(".")[2]
 
     def _words(self, value: Any, encoding: bytes, digest: bytes, label: str) -> str:
         for tag in (b"ref", b"named"):
