@@ -177,6 +177,9 @@ def _end() -> None:
     if session is not None:
         _Current.ended = session
         put_in_use(None)
+        hooks: Any = sys.modules.get("jcache.jax_internals.compile_hook")
+        if hooks is not None:  # the next trace puts them back, above what the next session puts into JAX
+            hooks.uninstall()
         session.end()
 
 
