@@ -6,8 +6,8 @@ up to three steps: the trace, the executable that they have loaded, and the Stab
 executable. Where one process has another trace or none, all of them trace.
 
 Processes need not call the same functions in the same order, and a vote that nobody else casts costs time. So a process
-waits for the others no longer than about as long as tracing took, and once it has waited in vain it has nothing in any
-later vote.
+waits for the others no longer than about as long as tracing took. Once it has waited in vain it waits a quarter of a
+second until it is answered, as after a first step for which one of them was late, and after four times not at all.
 
 The functions import nothing of JAX, so that importing this module costs nothing.
 """
@@ -27,6 +27,8 @@ from jcache.jax_internals import rank_agreement
 TRACE, EXECUTABLE, PROGRAM = "trace", "executable", "program"
 _PATIENCE_S: Final = 2.0
 _MOST_PATIENCE_S: Final = 600.0
+_PATIENCE_AFTER_SILENCE_S: Final = 0.25
+_MOST_IN_VAIN: Final = 4
 _counts: Final[dict[str, Iterator[int]]] = {}  # of votes, by call and step
 
 
@@ -58,11 +60,13 @@ class Vote:
         name = f"{self._name}/{step}"
         place = f"{name}/{next(_counts.setdefault(name, itertools.count()))}"
         patience = min(max(_PATIENCE_S, seconds), _MOST_PATIENCE_S)
-        has, began = which is not None and not _Others.are_silent, clock.monotonic()
+        patience = _PATIENCE_AFTER_SILENCE_S if _Others.in_vain else patience
+        has, began = which is not None and _Others.in_vain < _MOST_IN_VAIN, clock.monotonic()
         given: dict[str, Any] = {"has": has, "which": which or "", "patience_s": patience}
         all_have = rank_agreement.agree(state.client, self.processes, int(state.process_id), place, **given)
-        if has and not all_have and clock.monotonic() - began >= patience:
-            _Others.are_silent = True
+        if has:
+            is_in_vain = not all_have and clock.monotonic() - began >= patience
+            _Others.in_vain = _Others.in_vain + 1 if is_in_vain else 0
         return all_have
 
     def give_up(self) -> None:
@@ -72,9 +76,9 @@ class Vote:
 
 
 class _Others:
-    """Whether this process has waited for another one in vain."""
+    """How often in succession this process has waited for another one in vain."""
 
-    are_silent = False
+    in_vain = 0
 
 
 def may_be_needed() -> bool:
