@@ -79,6 +79,28 @@ def test_the_method_at_which_the_walk_begins_counts_by_itself_alone(tmp_path: Pa
         assert "method step of Trainer" not in beside and "method fit of Trainer" in beside
 
 
+DATA = """
+import dataclasses
+@dataclasses.dataclass(order=True, unsafe_hash=True)
+class Settings:
+    rate: float
+    run: str
+settings = Settings({rate}, {run!r})
+def use(x): return x * settings.rate
+"""
+
+
+def test_the_methods_that_dataclasses_makes_name_no_field(tmp_path: Path) -> None:
+    """A field that no code names, such as the name of a run, is told beside the key."""
+    settings: list[tuple[float, str]] = [(1.0, "a"), (1.0, "b"), (2.0, "a")]
+    taken = []
+    for number, (rate, run) in enumerate(settings):
+        with imported(tmp_path / str(number), DATA.format(rate=rate, run=run)) as module:
+            taken.append(fingerprint(module.use, (1.0,)))
+    one, other, faster = taken
+    assert one.hash == other.hash != faster.hash and one.loose != other.loose
+
+
 class Model:
     def __init__(self) -> None:
         self.of_init: Any = 1

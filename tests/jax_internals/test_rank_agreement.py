@@ -115,6 +115,25 @@ def test_a_hit_needs_all(tmp_path: Path) -> None:
     clean(*roots)
 
 
+DIFFERING = (
+    PROGRAM.replace("(x * 3).sum()", "(x * 3 + jax.numpy.float32(rank) * 0).sum()")
+    + """
+result = float(jax.jit(shared)(given))
+from jcache.jax_internals import rank_agreement
+[told] = [one for one in jcache.stats().programs if one.name == "jit_shared"]
+print(json.dumps([result, told.outcome, told.reason, rank_agreement._Others.are_silent]))
+"""
+)
+
+
+def test_programs_of_one_name_that_differ_are_compiled_at_once(tmp_path: Path) -> None:
+    """Processes that have an executable each, of other programs, do not wait for one another."""
+    ranks = [(tmp_path / name, "") for name in "ab"]
+    assert run_ranks(DIFFERING, ranks, before=ENABLED) == [[18.0, "stored", None, False]] * 2
+    assert run_ranks(DIFFERING, ranks, before=ENABLED) == [[18.0, "not_stored", ABSENT, False]] * 2
+    clean(*(root for root, _ in ranks))
+
+
 @pytest.mark.parametrize("fault", ["refusing", "hanging"])
 def test_a_store_that_fails_for_one(tmp_path: Path, fault: str) -> None:
     """Two processes start with empty roots, and the store of one of them fails: both compile, and nobody hangs."""

@@ -1,4 +1,4 @@
-"""Which methods of a user's class code may call: those that it names, operators, and what makes an instance.
+"""Which methods of a user's class code may call: those that it names, its operators, and what makes an instance.
 
 Names of methods are looked for among the names of all attributes that the visited code reads, of any object. What a
 walk leaves out is compared all the same, like an attribute that no code names.
@@ -19,6 +19,8 @@ _ANY_CLASS: Final = frozenset({ANY_CLASS, "__class__"})
 _METHODS: Final = frozenset({FunctionType, staticmethod, classmethod})  # a property is also called by an assignment
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__", "__del__"})
 
+_GENERATED: Final = ("<string>", "<attrs generated")
+
 
 def is_called(cls: type, name: str, value: Any, names: Collection[str]) -> bool:
     """Return whether code may call a method; True for every other member of a class.
@@ -31,8 +33,16 @@ def is_called(cls: type, name: str, value: Any, names: Collection[str]) -> bool:
     """
     if type(value) not in _METHODS:
         return True
-    is_operator = name not in _CONSTRUCTORS and name[:2] == "__" and name[-2:] == "__"
+    is_operator = name not in _CONSTRUCTORS and name[:2] == "__" and name[-2:] == "__" and not _is_generated(value)
     return is_operator or ALL in names or not names_calling(cls, name).isdisjoint(names)
+
+
+def _is_generated(value: Any) -> bool:
+    """Return whether a method is one that `dataclasses` or attrs has made, and so reads each field whatever it is for.
+
+    A function may compare or print instances, but hardly any does while it is traced.
+    """
+    return type(value) is FunctionType and value.__code__.co_filename.startswith(_GENERATED)
 
 
 def names_calling(cls: type, name: str) -> set[str]:

@@ -29,7 +29,9 @@ _MONTHS: Final = {name: f"{at:02}" for at, name in enumerate(_NAMES.split(), 1)}
 _MONTH: Final = re.compile("|".join(_MONTHS))
 _DIGIT: Final = re.compile(r"\d")
 _RANDOM: Final = re.compile(r".*[a-z0-9_]{8}(\.\w+)?")
-_FORMATS: Final = ("%m%d%H%M", "%d%m%H%M", "%d%m%Y%H%M", "%d%m%y%H%M")  # a year before the month counts as well
+_FORMATS: Final = (  # a year before the month counts as well
+    "%m%d%H%M", "%d%m%H%M", "%d%m%Y%H%M", "%d%m%y%H%M", "%m%d%Y%H%M", "%m%d%y%H%M"
+)  # fmt: skip
 
 
 class Readings:
