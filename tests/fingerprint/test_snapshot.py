@@ -43,6 +43,7 @@ counted, said, numbered = make()
 TOLERATED = {
     "a number": "global n\n    n += 1",
     "a number by one that is no constant": "global n\n    n += x * 2",
+    "a number that is printed": "global n\n    n += 1\n    print(f'traced {n} times')",
     "a number in the long form": "global n\n    n = n + 1\n    run.n = run.n - 1",
     "a list": "log.append(x)",
     "a list in a dict": "groups['a'].append(x)\n    groups['a'].append(x)",

@@ -8,10 +8,17 @@ from jcache.fingerprint.instructions import steps_of
 COUNTS = (
     *("global n\n    n += 1", "global n\n    n = n + 1", "global n\n    n -= 1"),
     *("o.n += 1", "o.n = o.n + 1", "o.n += x"),
+    *("print('traced', n)", "print(f'traced {n}')", "if x: print(o.n)", "log.info('traced %d', n)"),
 )
 USES = (
     *("return n", "global n\n    n += n", "x = n + 1", "global n\n    n += 1\n    return n"),
-    "o.n += 1\n    return o.n",
+    *(
+        "o.n += 1\n    return o.n",
+        "x = print(n)",
+        "jax.debug.print('{}', n)",
+        "print(x)\n    return n",
+        "n.info(x)\n    y(n)",
+    ),
 )
 SINGLE = ("n[x] = 1", "n[x] += 1", "x in n", "n.append(x)", "n.get(x)", "o.n.add(x)", "m = n", "n is None", "f(n)")
 WHOLE = (

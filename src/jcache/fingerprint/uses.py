@@ -11,7 +11,8 @@ _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOB
 _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
 _BEFORE_STORE: Final = frozenset({"SWAP", "COPY", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
-_ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_")
+_ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
+_TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
 _CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
 _INDEXES: Final = frozenset({"BINARY_SUBSCR", "BINARY_OP"})
@@ -24,17 +25,34 @@ _TAKES_ALL: Final = frozenset(
 
 
 def used(listing: list[Step]) -> Iterator[str]:
-    """Yield the names that are loaded, but for the first load in a statement like ``n += 1`` or ``o.n = o.n + 1``."""
-    counting: set[int] = set()
+    """Yield the names that are loaded, but for the first load in a statement like ``n += 1`` or ``o.n = o.n + 1``, and
+    for what is only printed or logged.
+    """
+    left_out: set[int] = set()
     for at, each in enumerate(listing):
         if each.name.startswith("STORE_") and _before(listing, at) == "BINARY_OP":
-            ends = (number for number in range(at - 1, -1, -1) if listing[number].name.startswith(_ENDS_STATEMENT))
-            steps = ((number, listing[number]) for number in range(next(ends, -1) + 1, at))
+            steps = ((number, listing[number]) for number in _statement(listing, at))
             loads = (number for number, step in steps if step.name in _LOADS and step.value == each.value)
-            counting.add(next(loads, -1))
+            left_out.add(next(loads, -1))
+        elif each.name == "POP_TOP" and (places := _statement(listing, at)) and _tells(listing[places.start : at]):
+            left_out.update(places)
     for at, each in enumerate(listing):
-        if (each.name in _LOADS and at not in counting) or each.name == "IMPORT_FROM":
+        if (each.name in _LOADS and at not in left_out) or each.name == "IMPORT_FROM":
             yield each.value
+
+
+def _statement(listing: list[Step], end: int) -> range:
+    """Return the places of a statement's instructions before its last one."""
+    ends = (number for number in range(end - 1, -1, -1) if listing[number].name.startswith(_ENDS_STATEMENT))
+    return range(next(ends, -1) + 1, end)
+
+
+def _tells(statement: list[Step]) -> bool:
+    """Return whether a statement calls `print`, or a method of a logger."""
+    first, second = statement[0], statement[min(1, len(statement) - 1)]
+    if first.name in _GLOBALS and first.value == "print":
+        return True
+    return second.name in ATTRIBUTE and second.value in _TELLS and first.value != "jax"
 
 
 def _before(listing: list[Step], at: int) -> str:
