@@ -193,3 +193,24 @@ compile_hook.uninstall()
 print(json.dumps(functions() == before))
 """
     assert run(program).value is True
+
+
+AGAIN = """
+import json, sys
+import jax.numpy as jnp
+import jcache
+from jax._src import compiler
+from jcache.jax_internals import compile_hook
+found = []
+for number, end in enumerate((lambda: None, jcache.disable, lambda: None)):
+    end()
+    jcache.enable(sys.argv[1], max_size=f"{number + 1} GiB", strict=True)
+    jcache.jit(lambda x: x + number)(jnp.ones(2))
+    found.append([each._patched for each in compile_hook._patches].count(compiler.compile_or_get_cached))
+print(json.dumps(found))
+"""
+
+
+def test_the_hooks_lie_above_what_each_session_puts_into_jax(tmp_path: Path) -> None:
+    """Else the processes of a program agree twice on one that was replayed, and some do not come the second time."""
+    assert run(AGAIN, tmp_path / "root", new_interpreter=True).value == [1, 1, 1]

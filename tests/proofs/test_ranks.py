@@ -175,28 +175,3 @@ def test_ranks_with_one_root(tmp_path: Path) -> None:
             assert found[0][0].items() <= {**expected[0][0], "alone": found[0][0].get("alone")}.items()
             assert not SHARED & {*found[0][1], *found[1][1]} or number == 0
     clean(roots[0])
-
-
-AGAIN = """
-import jax.numpy as jnp, numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-import jcache
-from jcache.jax_internals import rank_votes
-rank_votes._PATIENCE_S = 30.0  # on a busy machine
-jcache.enable(sys.argv[1], strict=True)
-jcache.jit(lambda y: y + 1)(np.ones(2, np.float32))
-jcache.disable()
-jcache.enable(sys.argv[1], strict=True)
-where = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), PartitionSpec("d"))
-x = jax.make_array_from_callback((4,), where, lambda index: np.arange(4, dtype=np.float32)[index])
-step = jcache.jit(lambda x: (x * 2).sum())
-print(json.dumps([float(step(x)), [call.outcome for call in jcache.stats().traces.calls]]))
-"""
-
-
-def test_ranks_that_enable_the_cache_again(tmp_path: Path) -> None:
-    """They agree on each program once: a rank that has loaded its executable ahead would wait for the other one."""
-    found = [run_ranks(AGAIN, [[tmp_path / "root"]] * 2) for _ in range(4)]
-    assert [each[0] for ranks in found for each in ranks] == [12.0] * 8
-    assert [outcomes for _, outcomes in found[-1]] == [["hit"], ["hit"]]
-    clean(tmp_path / "root")
