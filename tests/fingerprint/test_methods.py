@@ -7,7 +7,7 @@ import pytest
 
 from jcache.fingerprint import Fingerprint, fingerprint
 from jcache.fingerprint.methods import ANY_CLASS, add_names, constructor_of, is_called, names_calling
-from tests.helpers.fingerprints import imported
+from tests.helpers.fingerprints import executed, imported
 
 SOURCE = """
 import dataclasses
@@ -99,6 +99,13 @@ def test_the_methods_that_dataclasses_makes_name_no_field(tmp_path: Path) -> Non
             taken.append(fingerprint(module.use, (1.0,)))
     one, other, faster = taken
     assert one.hash == other.hash != faster.hash and one.loose != other.loose
+
+
+def test_operators_that_a_program_writes_count_wherever_it_is_from() -> None:
+    """Also those of a class that was executed from a text; what `dataclasses` makes beside them does not."""
+    fields = "    run: str\n    def __neg__(self): return self.run\n"
+    made = executed(f"import dataclasses\n@dataclasses.dataclass\nclass Rate:\n{fields}", "<string>")["Rate"]
+    assert is_called(made, "__neg__", made.__neg__, set()) and not is_called(made, "__eq__", made.__eq__, set())
 
 
 class Model:

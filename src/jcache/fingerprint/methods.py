@@ -18,8 +18,8 @@ ANY_CLASS: Final = "type()"
 _ANY_CLASS: Final = frozenset({ANY_CLASS, "__class__"})
 _METHODS: Final = frozenset({FunctionType, staticmethod, classmethod})  # a property is also called by an assignment
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__", "__del__"})
-
-_GENERATED: Final = ("<string>", "<attrs generated")
+_MADE_BY_DATACLASSES: Final = "__create_fn__.<locals>."  # the beginning of the name of a code object
+_MADE_BY_ATTRS: Final = "<attrs generated "  # that of its file
 
 
 def is_called(cls: type, name: str, value: Any, names: Collection[str]) -> bool:
@@ -42,7 +42,10 @@ def _is_generated(value: Any) -> bool:
 
     A function may compare or print instances, but hardly any does while it is traced.
     """
-    return type(value) is FunctionType and value.__code__.co_filename.startswith(_GENERATED)
+    if type(value) is not FunctionType:
+        return False
+    code = value.__code__
+    return code.co_qualname.startswith(_MADE_BY_DATACLASSES) or code.co_filename.startswith(_MADE_BY_ATTRS)
 
 
 def names_calling(cls: type, name: str) -> set[str]:

@@ -28,12 +28,10 @@ class ValueSnapshot:
     """Shallow copies of containers, and values by their places."""
 
     def __init__(self) -> None:
-        self._used: set[str] = set()  # names that code uses for more than to count in them
-        self._whole: set[str] = set()  # names of containers of which code uses more than single items
+        self._uses: list[tuple[Set[str], Set[str]]] = []  # for each function, as `note_uses` has it
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._grown: set[str] = set()  # the names of containers that have grown
-        self._names: dict[int, str] = {}  # of containers
-        self._copies: dict[int, Any] = {}
+        self._copies: dict[int, tuple[str, Any]] = {}  # by container, with its name
         self._values: dict[Place, Any] = {}
         self._alive: list[object] = []
         self._unread: dict[str, Any] = {}
@@ -54,18 +52,22 @@ class ValueSnapshot:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
 
     def note_uses(self, used: Set[str], whole: Set[str]) -> None:
-        """Record how code uses names, as `jcache.fingerprint.bytecode.CodeReads` has it."""
-        self._used |= used
-        self._whole |= whole
+        """Record how a function uses names.
+
+        Args:
+            used: the names that it uses for more than to count in them.
+            whole: the names of containers of which it uses more than single items.
+        """
+        self._uses.append((used, whole))
 
     def uses_any(self, names: Set[str]) -> bool:
         """Return whether code uses one of some names."""
-        return not self._used.isdisjoint(names)
+        return any(not used.isdisjoint(names) for used, _ in self._uses)
 
     def add(self, container: Any, name: str) -> None:
         """Copy a container of a type in `GROWING` and of some name, with the attributes that it may have been given."""
-        self._names[id(container)] = name
-        copied = self._copies[id(container)] = container.copy()
+        copied = container.copy()
+        self._copies[id(container)] = name, copied
         for name, value in vars_of(container).items():
             setattr(copied, name, value)
 
@@ -87,10 +89,10 @@ class ValueSnapshot:
 
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""
-        copy = self._copies.get(id(container))
+        name, copy = self._copies.get(id(container), ("", None))
         if copy is None or not _has_grown(copy, container):
             return container
-        self._grown.update([self._names[id(container)]] if len(copy) < len(container) else ())
+        self._grown.update([name] if len(copy) < len(container) else ())
         return copy
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
@@ -102,8 +104,9 @@ class ValueSnapshot:
 
     def changed_and_used(self, now: "ValueSnapshot") -> list[str]:
         """Return a text for each name of what has counted or grown, as a later walk has found, and is used."""
-        counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & now._used)]
-        return counted + [f"`{name}` grows, and all of it is used" for name in sorted(self._grown & now._whole)]
+        used, whole = (set().union(*each) for each in zip(*now._uses, strict=True)) if now._uses else (set(), set())
+        counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & used)]
+        return counted + [f"`{name}` grows, and all of it is used" for name in sorted(self._grown & whole)]
 
 
 def _has_grown(before: Any, now: Any) -> bool:

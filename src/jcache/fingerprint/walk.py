@@ -253,7 +253,7 @@ class Walk(References):
         """
         for name in sorted(self.calendars and chance.DATES & self.names):
             self.add_unrepeatable(chance.day(f"datetime.{name}"))
-        if self.snapshot.uses_any(chance.OF_A_RANK) and (number := rank()):
+        if (number := rank()) and self.snapshot.uses_any(chance.OF_A_RANK):
             self.part("rank", number)
         for label, part in list(self.parts.items()) if self._seeds else ():
             name = label.split()[1].rpartition(".")[2] if " " in label else ""

@@ -27,7 +27,7 @@ import threading
 import time
 
 from .. import patching
-from .module_text import text_of
+from .module_text import text_digest
 
 if False:  # for the type checker: typing and collections.abc are not needed to run
     from collections.abc import Callable, Iterable, Iterator
@@ -226,7 +226,7 @@ def _agree_on_look_ups(plain: "Any", tell: "Tell") -> "Any":
             found = plain(*args, **named)
             has, build_s = found[0] is not None, float(found[1] or 0)
         finally:
-            which = hashlib.sha256(text_of(_thread.computation).encode()).hexdigest() if has else ""
+            which = text_digest(_thread.computation) if has else ""
             all_have = agree(state.client, processes, state.process_id, place, has=has, build_s=build_s, which=which)
         if has and not all_have:
             try:

@@ -60,11 +60,8 @@ class Inputs:
 
     def __init__(self) -> None:
         self._texts: dict[str, tuple[InputFile, _Text]] = {}
-        self._taken: tuple[str, dict[str, InputFile], dict[str, str]] = (
-            "",
-            {},
-            {},
-        )  # the last directory, files, components
+        no_files: dict[str, InputFile] = {}
+        self._taken = "", no_files, dict[str, str]()  # the last directory, files and components
 
     def take(self, top: str) -> dict[str, str]:
         """Return the components.
