@@ -25,6 +25,14 @@ WHOLE = (
     *("len(n)", "sum(o.n)", "if not n: x()", "if n: x()", "for x in n: x()", "[x for x in n]", "n.items()"),
     *("o.n.values()", "n[-1]", "n.pop()", "while o.n: x()"),
 )
+FILLS = (
+    *("n[x] = 1", "o.n[x] = y", "n[f(x)] = 1", "n[x, m.a] = 1", "n[f'{x}'] = 1", "n[m[x]] = 1", "n[m(x + 1)] = 1"),
+    *("n.update(a=1)", "o.n.update(x)"),
+)
+READS = (
+    *("n[x] += 1", "n[x][y] = 1", "m[n[x]] = 1", "m[x] = n", "m[n] = 1", "y = n[x]", "x in n", "n.get(x)"),
+    *("n.append(x)", "n[x] = 1\n    y = n[x]", "f(n)[x] = 1", "n.m[x] = 1", "n(x)[y] = 1"),
+)
 
 
 def names(body: str, of: str) -> set[str]:
@@ -45,3 +53,9 @@ def test_a_name_in_which_code_only_counts_is_not_used(body: str) -> None:
 def test_the_length_the_order_and_all_items_are_the_whole(body: str) -> None:
     """A memo that is asked for an item, or filled, is not used as a whole."""
     assert ("n" in names(body, "whole")) is (body in WHOLE)
+
+
+@pytest.mark.parametrize("body", [*FILLS, *READS])
+def test_a_container_that_is_only_filled_is_not_used(body: str) -> None:
+    """Where an item is stored in it, or it is updated."""
+    assert ("n" in names(body, "filled") - names(body, "used")) is (body in FILLS)

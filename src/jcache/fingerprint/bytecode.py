@@ -105,8 +105,9 @@ class CodeReads:
             without arguments or with None, and None for anything else.
         attributes: the names of all attributes that the code reads, of any object, among other names; "*" if the code
             may read any attribute.
-        used: the names of variables and attributes that the code loads for more than to count in them.
+        used: the names of variables and attributes that the code loads for more than to count or to store in them.
         whole: those of which the code uses the length, the order or all items, if they name containers.
+        filled: those in which the code stores items.
         bindings: the import chains that each local name may be bound to.
     """
 
@@ -116,6 +117,7 @@ class CodeReads:
         self.attributes: set[str] = set()
         self.used: set[str] = set()
         self.whole: set[str] = set()
+        self.filled: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
 
 
@@ -130,6 +132,7 @@ def reads(code: CodeType) -> CodeReads:
         found.attributes.update(written := set(_written(one, listing)))
         found.used.update(written, uses.used(listing))
         found.whole.update(uses.whole(listing))
+        found.filled.update(uses.filled(listing))
         _chains(listing, found)
     return found
 

@@ -26,6 +26,7 @@ class Meaning(NamedTuple):
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
     used: frozenset[str]  # the names that it uses for more than to count
     whole: frozenset[str]  # those of containers of which it uses the length, the order or all items
+    filled: frozenset[str]  # those of containers in which it stores items
 
 
 _known: Final[WeakIdentities[Meaning]] = WeakIdentities()
@@ -37,7 +38,7 @@ def meaning(code: CodeType) -> Meaning:
     if known is None:
         found = reads(code)
         lookups = [_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains)]
-        names = (frozenset(each) for each in (found.attributes, found.used, found.whole))
+        names = (frozenset(each) for each in (found.attributes, found.used, found.whole, found.filled))
         known = Meaning(signature(code), tuple(lookups), *names)
         _known.put(code, known)
     return known

@@ -5,8 +5,9 @@ import sys
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
-_SILENT: Final = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "PRECALL", "NOT_TAKEN", "RESUME"})
+_SILENT: Final = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "NOT_TAKEN", "RESUME"})
 _NULL: Final = "PUSH_NULL"
+_PREPARES: Final = frozenset({_NULL, "PRECALL"})
 _NULL_AFTER: Final = sys.version_info >= (3, 13)
 _FLAGGED: Final = frozenset({"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LOAD_GLOBAL"})
 ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
@@ -20,17 +21,20 @@ class Step(NamedTuple):
     value: Any  # the resolved argument, such as a name or a constant
     number: int  # the argument as a number; for a call, the number of arguments
     called: bool  # whether it loads something that is then called
+    effect: int  # by how many values the stack grows, with what is left out before
 
 
 def steps_of(code: CodeType) -> list[Step]:
     """Return the instructions of a code object, without those that do nothing."""
     listing = [each for each in dis.get_instructions(code) if each.opname not in _SILENT]
-    steps = []
+    steps, grows = [], 0
     for at, each in enumerate(listing):
-        if each.opname != _NULL:
+        grows += dis.stack_effect(each.opcode, each.arg, jump=False)
+        if each.opname not in _PREPARES:
             beside = at + 1 if _NULL_AFTER else at - 1  # where PUSH_NULL prepares the call
             is_null = 0 <= beside < len(listing) and listing[beside].opname == _NULL
             flagged = each.opname in _FLAGGED and bool((each.arg or 0) & 1)
             called = is_null or flagged or each.opname == "LOAD_METHOD"
-            steps.append(Step(each.opname, each.argval, each.arg or 0, called))
+            steps.append(Step(each.opname, each.argval, each.arg or 0, called, grows))
+            grows = 0
     return steps

@@ -4,14 +4,16 @@ A function that is traced or built may fill a memo, append to a log or count its
 same. So the later walk sees the earlier state of a container that only grew, of an integer that was replaced by another
 one, and of a private attribute that an object of a library has set for the first time. There are exceptions: a
 container that the caller passed, for the caller may look for what was added; an integer that the code uses for more
-than to count, such as one that makes each key of a random generator another one; and a container of which the code uses
-the length, the order or all items, such as a register that numbers its items.
+than to count, such as one that makes each key of a random generator another one; a container of which the code uses
+the length, the order or all items, such as a register that numbers its items; and a dict that the code only fills with
+more than numbers, such as shapes, since they are there for other code.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
 
 import collections
 from collections.abc import Set
+from numbers import Number
 from typing import Any, Final
 
 from jcache.fingerprint.describe import vars_of
@@ -28,9 +30,10 @@ class ValueSnapshot:
     """Shallow copies of containers, and values by their places."""
 
     def __init__(self) -> None:
-        self._uses: list[tuple[Set[str], Set[str]]] = []  # for each function, as `note_uses` has it
+        self._uses: list[tuple[Set[str], Set[str], Set[str]]] = []  # for each function, as `note_uses` has it
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._grown: set[str] = set()  # the names of containers that have grown
+        self._told: set[str] = set()  # those of dicts that have grown by more than numbers
         self._copies: dict[int, tuple[str, Any]] = {}  # by container, with its name
         self._values: dict[Place, Any] = {}
         self._alive: list[object] = []
@@ -51,18 +54,19 @@ class ValueSnapshot:
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
 
-    def note_uses(self, used: Set[str], whole: Set[str]) -> None:
+    def note_uses(self, used: Set[str], whole: Set[str], filled: Set[str]) -> None:
         """Record how a function uses names.
 
         Args:
-            used: the names that it uses for more than to count in them.
+            used: the names that it uses for more than to count in them, and to store items.
             whole: the names of containers of which it uses more than single items.
+            filled: the names of containers in which it stores items.
         """
-        self._uses.append((used, whole))
+        self._uses.append((used, whole, filled))
 
     def uses_any(self, names: Set[str]) -> bool:
         """Return whether code uses one of some names."""
-        return any(not used.isdisjoint(names) for used, _ in self._uses)
+        return any(not used.isdisjoint(names) for used, _, _ in self._uses)
 
     def add(self, container: Any, name: str) -> None:
         """Copy a container of a type in `GROWING` and of some name, with the attributes that it may have been given."""
@@ -93,6 +97,8 @@ class ValueSnapshot:
         if copy is None or not _has_grown(copy, container):
             return container
         self._grown.update([name] if len(copy) < len(container) else ())
+        if isinstance(container, dict) and not all(isinstance(container[key], Number) for key in container.keys() - copy):
+            self._told.add(name)
         return copy
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
@@ -104,9 +110,11 @@ class ValueSnapshot:
 
     def changed_and_used(self, now: "ValueSnapshot") -> list[str]:
         """Return a text for each name of what has counted or grown, as a later walk has found, and is used."""
-        used, whole = (set().union(*each) for each in zip(*now._uses, strict=True)) if now._uses else (set(), set())
+        uses = zip(*now._uses, strict=True) if now._uses else ((), (), ())
+        used, whole, filled = (set[str]().union(*each) for each in uses)
         counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & used)]
-        return counted + [f"`{name}` grows, and all of it is used" for name in sorted(self._grown & whole)]
+        counted += [f"`{name}` grows, and all of it is used" for name in sorted(self._grown & whole)]
+        return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]
 
 
 def _has_grown(before: Any, now: Any) -> bool:

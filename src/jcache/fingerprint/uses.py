@@ -1,4 +1,4 @@
-"""How code uses what it names: whether it only counts in an integer, or only asks a container for single items."""
+"""How code uses what it names: whether it only counts in an integer, asks a container for single items, or fills it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _MOST_BEFORE: Final = 4  # operations between a sum and its store
 _CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
 _INDEXES: Final = frozenset({"BINARY_SUBSCR", "BINARY_OP"})
 _TESTS: Final = ("GET_ITER", "POP_JUMP", "TO_BOOL", "UNARY_NOT", "JUMP_IF")
+_STORE_ITEM: Final = "STORE_SUBSCR"
 _OF_ALL: Final = frozenset({"copy", "items", "keys", "pop", "popitem", "popleft", "values"})
 _TAKES_ALL: Final = frozenset(
     {"all", "any", "dict", "enumerate", "len", "list", "max", "min", "next", "reversed", "set", "sorted", "sum",
@@ -25,10 +26,10 @@ _TAKES_ALL: Final = frozenset(
 
 
 def used(listing: list[Step]) -> Iterator[str]:
-    """Yield the names that are loaded, but for the first load in a statement like ``n += 1`` or ``o.n = o.n + 1``, and
-    for what is only printed or logged.
+    """Yield the names that are loaded, but for the first load in a statement like ``n += 1`` or ``o.n = o.n + 1``, for
+    what is only printed or logged, and for what only an item is stored in.
     """
-    left_out: set[int] = set()
+    left_out: set[int] = {at for at, each in enumerate(listing) if each.name in _LOADS and _is_filled(listing, at)}
     for at, each in enumerate(listing):
         if each.name.startswith("STORE_") and _before(listing, at) == "BINARY_OP":
             steps = ((number, listing[number]) for number in _statement(listing, at))
@@ -79,3 +80,25 @@ def _takes_all(listing: list[Step], at: int) -> bool:
     if after.name == "LOAD_CONST" and type(after.value) is int and after.value < 0:
         return listing[at + 2].name in _INDEXES
     return after.name.startswith(_TESTS) or (after.name in ATTRIBUTE and after.value in _OF_ALL)
+
+
+def filled(listing: list[Step]) -> Iterator[str]:
+    """Yield the names of what an item is stored in, as ``n[k] = v`` and ``o.n.update(k=v)`` do."""
+    for at, each in enumerate(listing):
+        if each.name in _LOADS and _is_filled(listing, at):
+            yield each.value
+
+
+def _is_filled(listing: list[Step], at: int) -> bool:
+    """Return whether what is loaded at a place only gets an item: it lies below the item's key on the stack then."""
+    after = listing[at + 1 : at + 2]
+    if after and after[0].name in ATTRIBUTE:
+        return after[0].value == "update"
+    depth = 0  # the number of values above it
+    for each in listing[at + 1 :]:
+        if each.name == _STORE_ITEM or each.name.startswith(("JUMP", "POP_JUMP")):
+            return each.name == _STORE_ITEM and depth == 1
+        depth += each.effect
+        if depth < 1:
+            return False
+    return False

@@ -85,7 +85,7 @@ class Walk(References):
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         known = meaning(code)
-        self.snapshot.note_uses(known.used, known.whole)
+        self.snapshot.note_uses(known.used, known.whole, known.filled)
         if known.attributes:
             self.names |= known.attributes
             if not _NAMESPACES.isdisjoint(known.attributes):
