@@ -97,8 +97,9 @@ class ValueSnapshot:
         if copy is None or not _has_grown(copy, container):
             return container
         self._grown.update([name] if len(copy) < len(container) else ())
-        if isinstance(container, dict) and not all(isinstance(container[key], Number) for key in container.keys() - copy):
-            self._told.add(name)
+        if isinstance(container, dict):
+            added = (value for key, value in container.items() if key not in copy)
+            self._told.update([] if all(isinstance(value, Number) for value in added) else [name])
         return copy
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:

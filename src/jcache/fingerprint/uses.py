@@ -93,7 +93,7 @@ def _is_filled(listing: list[Step], at: int) -> bool:
     """Return whether what is loaded at a place only gets an item: it lies below the item's key on the stack then."""
     after = listing[at + 1 : at + 2]
     if after and after[0].name in ATTRIBUTE:
-        return after[0].value == "update"
+        return bool(after[0].value == "update")
     depth = 0  # the number of values above it
     for each in listing[at + 1 :]:
         if each.name == _STORE_ITEM or each.name.startswith(("JUMP", "POP_JUMP")):
