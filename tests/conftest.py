@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """A test that starts JAX, and a proof, is in the long tier, but for those that are marked `smoke`.
 
     Whatever takes longer than a second, all its cases together, may be marked `full`: then it is in the long tier, too.
-    There, a fifth of each test's cases run, and a third of the tests that have one case and are not of the contract:
+    There, a sixth of each test's cases run, and a quarter of the tests that have one case and are not of the contract:
     the same in each run, unless `--wide` asks for all, or `::` or `-k` names some, or the test is marked `whole`. What
     is marked `wide` is left out.
     """
@@ -112,8 +112,8 @@ def narrowed(items: list[pytest.Item]) -> set[pytest.Item]:
         elif cases[0].get_closest_marker("whole"):
             continue
         elif len(cases) > 1:
-            left_out.update(case for number, case in enumerate(cases) if number % 5)
-        elif not cases[0].get_closest_marker("contract") and crc32(name.encode()) % 3:
+            left_out.update(case for number, case in enumerate(cases) if number % 6)
+        elif not cases[0].get_closest_marker("contract") and crc32(name.encode()) % 4:
             left_out.update(cases)
     return left_out
 

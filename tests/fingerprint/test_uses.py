@@ -7,10 +7,12 @@ from jcache.fingerprint.instructions import steps_of
 
 COUNTS = (
     *("global n\n    n += 1", "global n\n    n = n + 1", "global n\n    n -= 1"),
-    *("o.n += 1", "o.n = o.n + 1", "o.n += x"),
+    *("o.n += 1", "o.n = o.n + 1", "o.n += x", "global n\n    n = 2 * (x + n)", "o.n -= f(x) * 2"),
     *("print('traced', n)", "print(f'traced {n}')", "if x: print(o.n)", "log.info('traced %d', n)"),
 )
 USES = (
+    *("global n\n    n = y = n + 1", "global n\n    return (n := n + 1)", "o.n = y = o.n + 1", "o.n += [f(o.n)][0]"),
+    *("global n\n    n = f(n) + 1", "o.n = f(o.n, x) + 1", "global n\n    n = x + f(1, n)", "o.n = o.f(o.n) + 1"),
     *("return n", "global n\n    n += n", "x = n + 1", "global n\n    n += 1\n    return n"),
     *(
         "o.n += 1\n    return o.n",
@@ -27,11 +29,11 @@ WHOLE = (
 )
 FILLS = (
     *("n[x] = 1", "o.n[x] = y", "n[f(x)] = 1", "n[x, m.a] = 1", "n[f'{x}'] = 1", "n[m[x]] = 1", "n[m(x + 1)] = 1"),
-    *("n.update(a=1)", "o.n.update(x)"),
+    *("n.update(a=1)", "o.n.update(x)", "n.append(x)", "o.n.append(f(x))", "n.add(1)"),
 )
 READS = (
     *("n[x] += 1", "n[x][y] = 1", "m[n[x]] = 1", "m[x] = n", "m[n] = 1", "y = n[x]", "x in n", "n.get(x)"),
-    *("n.append(x)", "n[x] = 1\n    y = n[x]", "f(n)[x] = 1", "n.m[x] = 1", "n(x)[y] = 1"),
+    *("n.pop(x)", "n[x] = 1\n    y = n[x]", "f(n)[x] = 1", "n.m[x] = 1", "n(x)[y] = 1"),
 )
 
 
@@ -40,7 +42,10 @@ def names(body: str, of: str) -> set[str]:
     space: dict[str, object] = {}
     exec(f"def f(x, y=1):\n    {body}\n", space)
     function = space["f"]
-    return set(getattr(uses, of)(steps_of(function.__code__)))  # type: ignore[attr-defined]
+    listing = steps_of(function.__code__)  # type: ignore[attr-defined]
+    if of == "used":
+        return set(uses.used(listing, uses.counting(listing)))
+    return set(getattr(uses, of)(listing))
 
 
 @pytest.mark.parametrize("body", [*COUNTS, *USES])

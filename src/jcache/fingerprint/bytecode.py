@@ -128,9 +128,11 @@ def reads(code: CodeType) -> CodeReads:
     for listing in listings:
         _imports(listing, found)
     for one, listing in zip(codes, listings, strict=True):
-        found.attributes.update(each.value for each in listing if each.name in _TAKES)
-        found.attributes.update(written := set(_written(one, listing)))
-        found.used.update(written, uses.used(listing))
+        counts = uses.counting(listing)
+        taken = (each.value for at, each in enumerate(listing) if each.name in _TAKES and at not in counts)
+        written = set(_written(one, listing))
+        found.attributes.update(taken, written)
+        found.used.update(written, uses.used(listing, counts))
         found.whole.update(uses.whole(listing))
         found.filled.update(uses.filled(listing))
         _chains(listing, found)

@@ -12,10 +12,10 @@ from jcache.fingerprint.weak_map import WeakIdentities
 class Lookup:
     """Chain of names that code looks up; all functions with the same look-up share one object."""
 
-    __slots__ = ("chain", "given", "name")
+    __slots__ = ("chain", "given", "is_used", "name")
 
-    def __init__(self, chain: Chain, given: frozenset[Any]) -> None:
-        self.chain, self.name, self.given = chain, constant(chain) or b"", given
+    def __init__(self, chain: Chain, given: frozenset[Any], *, is_used: bool) -> None:
+        self.chain, self.name, self.given, self.is_used = chain, constant(chain) or b"", given, is_used
 
 
 class Meaning(NamedTuple):
@@ -37,7 +37,10 @@ def meaning(code: CodeType) -> Meaning:
     known = _known.get(code)
     if known is None:
         found = reads(code)
-        lookups = [_lookup(chain, frozenset(found.given.get(chain, ()))) for chain in sorted(found.chains)]
+        lookups = [
+            _lookup(chain, frozenset(found.given.get(chain, ())), is_used=chain[-1] in found.used)
+            for chain in sorted(found.chains)
+        ]
         names = (frozenset(each) for each in (found.attributes, found.used, found.whole, found.filled))
         known = Meaning(signature(code), tuple(lookups), *names)
         _known.put(code, known)

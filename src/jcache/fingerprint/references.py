@@ -14,6 +14,7 @@ from jcache.fingerprint.arguments import defaults_of
 from jcache.fingerprint.attributes import ALL, functions_of, is_hash
 from jcache.fingerprint.bytecode import signature, without_address
 from jcache.fingerprint.classes import members, registered
+from jcache.fingerprint.code import meaning
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, tagged, text
@@ -215,6 +216,9 @@ class References(Parts, ABC):
                 value = cell.cell_contents
             except ValueError:
                 items.append(_NO_CELL)
+                continue
+            if type(value) is int and not is_library and each not in meaning(code).used:
+                items.append(self.counter(f"closure {each} of {name}", value))
                 continue
             value = self.then(cell, each, value, of_any_type=is_library)
             if is_library and is_hash(value):

@@ -5,8 +5,9 @@ same. So the later walk sees the earlier state of a container that only grew, of
 one, and of a private attribute that an object of a library has set for the first time. There are exceptions: a
 container that the caller passed, for the caller may look for what was added; an integer that the code uses for more
 than to count, such as one that makes each key of a random generator another one; a container of which the code uses
-the length, the order or all items, such as a register that numbers its items; and a dict that the code only fills with
-more than numbers, such as shapes, since they are there for other code.
+the length, the order or all items, such as a register that numbers its items; and a container that the code only fills,
+since what it gets is there for other code: a dict that gets more than numbers, such as shapes, and any other one that
+gets what no log has, such as the structure of a pytree.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -33,7 +34,7 @@ class ValueSnapshot:
         self._uses: list[tuple[Set[str], Set[str], Set[str]]] = []  # for each function, as `note_uses` has it
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._grown: set[str] = set()  # the names of containers that have grown
-        self._told: set[str] = set()  # those of dicts that have grown by more than numbers
+        self._told: set[str] = set()  # those of containers that tell other code something
         self._copies: dict[int, tuple[str, Any]] = {}  # by container, with its name
         self._values: dict[Place, Any] = {}
         self._alive: list[object] = []
@@ -97,9 +98,7 @@ class ValueSnapshot:
         if copy is None or not _has_grown(copy, container):
             return container
         self._grown.update([name] if len(copy) < len(container) else ())
-        if isinstance(container, dict):
-            added = (value for key, value in container.items() if key not in copy)
-            self._told.update([] if all(isinstance(value, Number) for value in added) else [name])
+        self._told.update([name] if _tells(copy, container) else ())
         return copy
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
@@ -128,6 +127,23 @@ def _has_grown(before: Any, now: Any) -> bool:
     if isinstance(before, set):
         return bool(before <= now)
     return all(_is_same(one, other) for one, other in zip(before, now, strict=False))
+
+
+def _tells(before: Any, now: Any) -> bool:
+    """Return whether a container that has grown tells more than counts and times do, or a log."""
+    if isinstance(now, dict):
+        return not all(isinstance(value, Number) for key, value in now.items() if key not in before)
+    added = now - before if isinstance(now, set) else list(now)[len(before) :]
+    return not all(map(_is_plain, added))
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is a scalar, or a tuple, list or dict of scalars, as the records of a log are."""
+    if type(value) is dict:
+        return all(map(_is_plain, [*value, *value.values()]))
+    return isinstance(value, Number | str | bytes | None) or (
+        type(value) in {tuple, list} and all(map(_is_plain, value))
+    )
 
 
 def _is_same(before: Any, now: Any) -> bool:

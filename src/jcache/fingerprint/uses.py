@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 from jcache.fingerprint.instructions import ATTRIBUTE, Step
@@ -10,7 +10,7 @@ from jcache.fingerprint.instructions import ATTRIBUTE, Step
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
-_BEFORE_STORE: Final = frozenset({"SWAP", "COPY", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
+_BEFORE_STORE: Final = frozenset({"SWAP", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
 _ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
 _TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
@@ -18,6 +18,7 @@ _CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
 _INDEXES: Final = frozenset({"BINARY_SUBSCR", "BINARY_OP"})
 _TESTS: Final = ("GET_ITER", "POP_JUMP", "TO_BOOL", "UNARY_NOT", "JUMP_IF")
 _STORE_ITEM: Final = "STORE_SUBSCR"
+_ADDS: Final = frozenset({"add", "append", "appendleft", "extend", "update"})  # methods that return None
 _OF_ALL: Final = frozenset({"copy", "items", "keys", "pop", "popitem", "popleft", "values"})
 _TAKES_ALL: Final = frozenset(
     {"all", "any", "dict", "enumerate", "len", "list", "max", "min", "next", "reversed", "set", "sorted", "sum",
@@ -25,21 +26,42 @@ _TAKES_ALL: Final = frozenset(
 )  # fmt: skip
 
 
-def used(listing: list[Step]) -> Iterator[str]:
-    """Yield the names that are loaded, but for the first load in a statement like ``n += 1`` or ``o.n = o.n + 1``, for
-    what is only printed or logged, and for what only an item is stored in.
+def used(listing: list[Step], counts: Set[int]) -> Iterator[str]:
+    """Yield the names that are loaded, but for those in which code counts, for what is only printed or logged, and for
+    what only an item is stored in.
+
+    Args:
+        listing: the instructions.
+        counts: the places that `counting` returns for them.
     """
-    left_out: set[int] = {at for at, each in enumerate(listing) if each.name in _LOADS and _is_filled(listing, at)}
+    left_out = {*counts, *(at for at, each in enumerate(listing) if each.name in _LOADS and _is_filled(listing, at))}
     for at, each in enumerate(listing):
-        if each.name.startswith("STORE_") and _before(listing, at) == "BINARY_OP":
-            steps = ((number, listing[number]) for number in _statement(listing, at))
-            loads = (number for number, step in steps if step.name in _LOADS and step.value == each.value)
-            left_out.add(next(loads, -1))
-        elif each.name == "POP_TOP" and (places := _statement(listing, at)) and _tells(listing[places.start : at]):
+        if each.name == "POP_TOP" and (places := _statement(listing, at)) and _tells(listing[places.start : at]):
             left_out.update(places)
     for at, each in enumerate(listing):
         if (each.name in _LOADS and at not in left_out) or each.name == "IMPORT_FROM":
             yield each.value
+
+
+def counting(listing: list[Step]) -> set[int]:
+    """Return the places of the first loads in statements like ``n += 1`` or ``o.n = o.n + 1``."""
+    found = set[int]()
+    for at, each in enumerate(listing):
+        if each.name.startswith("STORE_") and _before(listing, at) == "BINARY_OP":
+            steps = ((number, listing[number]) for number in _statement(listing, at))
+            loads = (number for number, step in steps if step.name in _LOADS and step.value == each.value)
+            found.update(number for number in [next(loads, None)] if number is not None and _is_added(listing, number))
+    return found
+
+
+def _is_added(listing: list[Step], at: int) -> bool:
+    """Return whether an operator takes what is loaded at a place, and no function that is called with it."""
+    above = 0  # the number of values above it on the stack
+    for each in listing[at + 1 :]:
+        above += each.effect
+        if each.effect < 0 and above < 1:
+            return each.name == "BINARY_OP"
+    return False
 
 
 def _statement(listing: list[Step], end: int) -> range:
@@ -83,7 +105,7 @@ def _takes_all(listing: list[Step], at: int) -> bool:
 
 
 def filled(listing: list[Step]) -> Iterator[str]:
-    """Yield the names of what an item is stored in, as ``n[k] = v`` and ``o.n.update(k=v)`` do."""
+    """Yield the names of what an item is stored in, as ``n[k] = v`` and ``o.n.append(v)`` do."""
     for at, each in enumerate(listing):
         if each.name in _LOADS and _is_filled(listing, at):
             yield each.value
@@ -93,12 +115,12 @@ def _is_filled(listing: list[Step], at: int) -> bool:
     """Return whether what is loaded at a place only gets an item: it lies below the item's key on the stack then."""
     after = listing[at + 1 : at + 2]
     if after and after[0].name in ATTRIBUTE:
-        return bool(after[0].value == "update")
-    depth = 0  # the number of values above it
+        return after[0].value in _ADDS
+    above = 0  # the number of values above it on the stack
     for each in listing[at + 1 :]:
         if each.name == _STORE_ITEM or each.name.startswith(("JUMP", "POP_JUMP")):
-            return each.name == _STORE_ITEM and depth == 1
-        depth += each.effect
-        if depth < 1:
+            return each.name == _STORE_ITEM and above == 1
+        above += each.effect
+        if above < 1:
             return False
     return False

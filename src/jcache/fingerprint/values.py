@@ -129,6 +129,11 @@ class Encoder:
                 self.snapshot.add(value, self.place or self.label_name())
         return handler(self, value)
 
+    def counter(self, label: str, value: int) -> bytes:
+        """Encode an integer in which code only counts by its type alone."""
+        self.set_aside(label, value)
+        return tagged(b"counter", b"")
+
     def reading(self, value: Any) -> bytes:
         """Encode a clock reading or a random value by its type alone, because each process has its own."""
         self.set_aside("", value)

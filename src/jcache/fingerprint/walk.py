@@ -116,6 +116,8 @@ class Walk(References):
         live: Any = function  # as above
         found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
+        if type(value) is int and not lookup.is_used:
+            return self.counter(f"global {self._qualified(str(found.module), found.name)}", value)
         try:
             self._note_looked_up(value, given)
         except Refused as refused:
