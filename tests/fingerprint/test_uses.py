@@ -1,5 +1,7 @@
 """How code uses what it names, as its instructions show it, on each version of Python."""
 
+from types import FunctionType
+
 import pytest
 
 from jcache.fingerprint import uses
@@ -37,12 +39,27 @@ READS = (
 )
 
 
+ASKS = {
+    "x = n['a']": {"a"}, "x = o.n['a']['b']": {"a"}, "x = 'a' in n and n['b']": {"a", "b"}, "n['a'](x)": {"a"},
+    "x = o.n.get('a')": {"a"}, "x = n.get('a', x + 1)": {"a"}, "f(n['a'], x=n.get('b'))": {"a", "b"},
+}  # fmt: skip
+OPENS = (
+    *("n.get(x)", "f(n)", "n['a'] = 1", "n['a'] += 1", "del n['a']", "x = n[x]", "x = n['a', 'b']", "x = n[0]"),
+    *("for x in n: f(x)", "f(**n)", "x = (n, 'a')", "x = f(n, 'a')['b']", "x = n", "x = n.get", "x = n.items()"),
+    *("x = f'{n}'", "x = n == 'a'", "x = x['a'] in n", "x = n.get('a' if x else 'b')", "x = n['a' if x else 'b']"),
+    *("x = n.get('a') or n", "x = n.get('a', n)", "from m import n", "n.get(*['a'])", "n.get('a', *x)"),
+)
+
+
+def made(body: str) -> FunctionType:
+    space: dict[str, FunctionType] = {}
+    exec(f"def f(x, y=1):\n    {body}\n", space)
+    return space["f"]
+
+
 def names(body: str, of: str) -> set[str]:
     """Return the names that a function with a body uses in some way."""
-    space: dict[str, object] = {}
-    exec(f"def f(x, y=1):\n    {body}\n", space)
-    function = space["f"]
-    listing = steps_of(function.__code__)  # type: ignore[attr-defined]
+    listing = steps_of(made(body).__code__)
     if of == "used":
         return set(uses.used(listing, uses.counting(listing)))
     return set(getattr(uses, of)(listing))
@@ -64,3 +81,10 @@ def test_the_length_the_order_and_all_items_are_the_whole(body: str) -> None:
 def test_a_container_that_is_only_filled_is_not_used(body: str) -> None:
     """Where an item is stored in it, or it is updated."""
     assert ("n" in names(body, "filled") - names(body, "used")) is (body in FILLS)
+
+
+@pytest.mark.parametrize("body", [*ASKS, *OPENS])
+def test_a_dict_that_is_asked_for_constant_texts_is_not_opened(body: str) -> None:
+    """By an index, by `get` and by `in`, and by no other use of its name."""
+    keys = {key for name, key in uses.asked(steps_of(made(body).__code__)) if name == "n"}
+    assert keys == (ASKS[body] if body in ASKS else {None, *(keys & {"a"})})

@@ -673,6 +673,7 @@ def test_a_walk_ends_when_no_name_of_an_attribute_is_left(tmp_path: Path) -> Non
     assert {"rate", "depth"} <= first.aside and {"rate", "depth"} & second.aside == {"depth"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "reached",
     [

@@ -108,6 +108,8 @@ class CodeReads:
         used: the names of variables and attributes that the code loads for more than to count or to store in them.
         whole: those of which the code uses the length, the order or all items, if they name containers.
         filled: those in which the code stores items.
+        opened: those that the code uses for anything but items under constant texts, which are among `attributes` in
+            the form ``name[text]``.
         bindings: the import chains that each local name may be bound to.
     """
 
@@ -118,6 +120,7 @@ class CodeReads:
         self.used: set[str] = set()
         self.whole: set[str] = set()
         self.filled: set[str] = set()
+        self.opened: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
 
 
@@ -132,6 +135,10 @@ def reads(code: CodeType) -> CodeReads:
         taken = (each.value for at, each in enumerate(listing) if each.name in _TAKES and at not in counts)
         written = set(_written(one, listing))
         found.attributes.update(taken, written)
+        for name, key in uses.asked(listing):
+            found.attributes.update([] if key is None else [f"{name}[{key}]"])
+            found.opened.update([name] if key is None else [])
+        found.opened.update(written)
         found.used.update(written, uses.used(listing, counts))
         found.whole.update(uses.whole(listing))
         found.filled.update(uses.filled(listing))

@@ -27,6 +27,7 @@ class Meaning(NamedTuple):
     used: frozenset[str]  # the names that it uses for more than to count
     whole: frozenset[str]  # those of containers of which it uses the length, the order or all items
     filled: frozenset[str]  # those of containers in which it stores items
+    opened: frozenset[str]  # the names that it uses for anything but items under constant texts
 
 
 _known: Final[WeakIdentities[Meaning]] = WeakIdentities()
@@ -41,7 +42,7 @@ def meaning(code: CodeType) -> Meaning:
             _lookup(chain, frozenset(found.given.get(chain, ())), is_used=chain[-1] in found.used)
             for chain in sorted(found.chains)
         ]
-        names = (frozenset(each) for each in (found.attributes, found.used, found.whole, found.filled))
+        names = (frozenset(each) for each in (found.attributes, found.used, found.whole, found.filled, found.opened))
         known = Meaning(signature(code), tuple(lookups), *names)
         _known.put(code, known)
     return known

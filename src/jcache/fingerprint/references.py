@@ -224,7 +224,7 @@ class References(Parts, ABC):
             if is_library and is_hash(value):
                 self.set_aside(f"closure {each} of {name}", value)
                 continue
-            items.append(self._member(f"closure {each} of {name}", value))
+            items.append(self._member(f"closure {each} of {name}", self.named_items(each, value)))
         return items
 
     def _member(self, label: str, value: Any) -> bytes:

@@ -17,6 +17,7 @@ from collections.abc import Set
 from numbers import Number
 from typing import Any, Final
 
+from jcache.fingerprint.code import Meaning
 from jcache.fingerprint.describe import vars_of
 
 GROWING: Final = frozenset(
@@ -31,7 +32,7 @@ class ValueSnapshot:
     """Shallow copies of containers, and values by their places."""
 
     def __init__(self) -> None:
-        self._uses: list[tuple[Set[str], Set[str], Set[str]]] = []  # for each function, as `note_uses` has it
+        self.uses: list[Meaning] = []  # of the functions that a walk has visited
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._grown: set[str] = set()  # the names of containers that have grown
         self._told: set[str] = set()  # those of containers that tell other code something
@@ -54,20 +55,16 @@ class ValueSnapshot:
 
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
-
-    def note_uses(self, used: Set[str], whole: Set[str], filled: Set[str]) -> None:
-        """Record how a function uses names.
-
-        Args:
-            used: the names that it uses for more than to count in them, and to store items.
-            whole: the names of containers of which it uses more than single items.
-            filled: the names of containers in which it stores items.
-        """
-        self._uses.append((used, whole, filled))
+        self.uses = []
 
     def uses_any(self, names: Set[str]) -> bool:
         """Return whether code uses one of some names."""
-        return any(not used.isdisjoint(names) for used, _, _ in self._uses)
+        return any(not each.used.isdisjoint(names) for each in self.uses)
+
+    def opened(self, aside: Set[str]) -> set[str]:
+        """Return those of some names, each with ``[]``, of which code uses more than items under constant texts."""
+        names = {each.removesuffix("[]") for each in aside if each.endswith("[]")}
+        return {f"{name}[]" for name in names for each in self.uses if name in each.opened}
 
     def add(self, container: Any, name: str) -> None:
         """Copy a container of a type in `GROWING` and of some name, with the attributes that it may have been given."""
@@ -110,8 +107,9 @@ class ValueSnapshot:
 
     def changed_and_used(self, now: "ValueSnapshot") -> list[str]:
         """Return a text for each name of what has counted or grown, as a later walk has found, and is used."""
-        uses = zip(*now._uses, strict=True) if now._uses else ((), (), ())
-        used, whole, filled = (set[str]().union(*each) for each in uses)
+        used = set[str]().union(*(each.used for each in now.uses))
+        whole = set[str]().union(*(each.whole for each in now.uses))
+        filled = set[str]().union(*(each.filled for each in now.uses))
         counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & used)]
         counted += [f"`{name}` grows, and all of it is used" for name in sorted(self._grown & whole)]
         return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]

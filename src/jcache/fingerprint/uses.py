@@ -1,16 +1,18 @@
-"""How code uses what it names: whether it only counts in an integer, asks a container for single items, or fills it."""
+"""How code uses what it names: whether it only counts in an integer, asks a dict for certain items, or fills it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import Final
+from typing import Any, Final
 
-from jcache.fingerprint.instructions import ATTRIBUTE, Step
+from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step
 
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
 _BEFORE_STORE: Final = frozenset({"SWAP", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
+_BINDS: Final = frozenset({"IMPORT_FROM", "STORE_DEREF", "STORE_GLOBAL"})
+_AFTER_KEY: Final = frozenset({"CALL", "LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL"})
 _ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
 _TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
@@ -124,3 +126,25 @@ def _is_filled(listing: list[Step], at: int) -> bool:
         if above < 1:
             return False
     return False
+
+
+def asked(listing: list[Step]) -> Iterator[tuple[str, str | None]]:
+    """Yield the names of what is loaded, each with the constant text that it is asked for, as in ``n["key"]``,
+    ``n.get("key")`` and ``"key" in n``; with None for any other use.
+    """
+    for at, each in enumerate(listing):
+        if each.name in _LOADS or each.name in _BINDS:
+            yield each.value, _key(listing, at) if each.name in _LOADS else None
+
+
+def _key(listing: list[Step], at: int) -> str | None:
+    """Return the constant text that what is loaded at a place is asked for; None if anything else is done with it."""
+    first, second, third = (listing[at + 1 : at + 4] + [listing[-1]] * 3)[:3]
+    key: Any = None
+    if first.name == "CONTAINS_OP" and at and listing[at - 1].name == "LOAD_CONST":
+        key = listing[at - 1].value
+    elif first.name == "LOAD_CONST" and (second.name == "BINARY_SUBSCR" or second[:3:2] == ("BINARY_OP", INDEX)):
+        key = first.value
+    elif first.name in ATTRIBUTE and first.value == "get" and second.name == "LOAD_CONST":
+        key = second.value if third.name in _AFTER_KEY else None
+    return key if type(key) is str else None

@@ -151,6 +151,21 @@ class Encoder:
             self.snapshot.add_value(place, value)
         return value
 
+    def named_items(self, name: str, value: Any) -> Any:
+        """Return the items of a dict that code names, if it uses a dict of this name by no other means.
+
+        The other items are set aside. Anything else is returned as it is.
+        """
+        if type(value) is not dict or attributes.ALL in self.names or f"{name}[]" in self.names:
+            return value
+        others = {key: each for key, each in value.items() if f"{name}[{key}]" not in self.names}
+        found = {key: each for key, each in value.items() if key not in others}
+        if not found or not others or self.snapshot.opened({f"{name}[]"}):
+            return value
+        self.aside.update(f"{name}[{key}]" for key in ("", *others))
+        self.set_aside(f"items of {name}", others)
+        return found
+
     def is_reading(self, value: Any) -> bool:
         """Return whether a scalar is a clock reading."""
         return self._readings.has(type(value), value)
@@ -239,7 +254,8 @@ class Encoder:
                 self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
             else:
                 self.nones.update([name] if each is None else ())
-                found.append((name, self.then(value, name, each)))
+                each = self.then(value, name, each)
+                found.append((name, each if wholly else self.named_items(name, each)))
         self.note_order(name for name, _ in found)
         return self.attributes(found)
 

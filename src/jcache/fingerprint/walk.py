@@ -59,15 +59,15 @@ class Walk(References):
             name: the name of that function.
             names: names of attributes that count besides those whose names the walk finds in code.
             for_trace: see `jcache.fingerprint.call.fingerprint`.
-            before: see `jcache.fingerprint.call.fingerprint`.
+            before: see there.
         """
         super().__init__(home, name, for_trace=for_trace, before=before)
         self._bound: dict[tuple[int, int, bool], dict[Lookup, bytes]] = {}
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self.names = set(names)
         self._seeds: set[str] = set()
-        self._modules: set[str] = set()  # whose globals are set aside
-        self._has_all_modules = False
+        self._modules: set[str] = set()  # whose globals are set aside,
+        self._has_all_modules = False  # or those of all
 
     def run(self) -> None:
         super().run()
@@ -76,16 +76,17 @@ class Walk(References):
             self.add_options()
 
     def is_done(self) -> bool:
-        """Return whether the walk has left out no attribute that code visited later reads.
+        """Return whether the walk has left out no attribute or item that code visited later reads.
 
         If it has, another walk must begin with the `names` of this one.
         """
+        self.names.update(self.snapshot.opened(self.aside))
         return self.names.isdisjoint({*self.unread, *self.aside, *([attributes.ALL] if self.aside else [])})
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         known = meaning(code)
-        self.snapshot.note_uses(known.used, known.whole, known.filled)
+        self.snapshot.uses.append(known)
         if known.attributes:
             self.names |= known.attributes
             if not _NAMESPACES.isdisjoint(known.attributes):
@@ -116,12 +117,12 @@ class Walk(References):
         live: Any = function  # as above
         found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
+        label = f"global {self._qualified(found.module or 'builtins', found.name)}"
         if type(value) is int and not lookup.is_used:
-            return self.counter(f"global {self._qualified(str(found.module), found.name)}", value)
+            return self.counter(label, value)
         try:
             self._note_looked_up(value, given)
         except Refused as refused:
-            label = f"global {self._qualified(found.module or 'builtins', found.name)}"
             self._above[label] = self._at
             raise self._error(label, refused) from None
         if _reaches_globals(value):
@@ -157,9 +158,7 @@ class Walk(References):
         if issubclass(kind, ModuleType):
             is_import = len(chain) == 1 and chain[0].startswith(IMPORT)
             return named_by(value.__name__) if is_import else self.module(value)
-        if found.module is None:
-            return self.encode(value)
-        if kind is BuiltinFunctionType and isinstance(value.__self__, ModuleType):
+        if found.module is None or (kind is BuiltinFunctionType and isinstance(value.__self__, ModuleType)):
             return self.encode(value)
         return self._global(found)
 
@@ -168,9 +167,9 @@ class Walk(References):
         for value, encoding in self._globals.setdefault(name, []):  # namespaces may share a name
             if value is found.value:
                 return encoding
-        encoding = self.value(f"global {self._qualified(*name)}", self.then(None, ".".join(name), found.value))
-        self._globals[name].append((found.value, encoding))
-        return encoding
+        value = self.named_items(found.name, self.then(None, ".".join(name), found.value))
+        self._globals[name].append((found.value, self.value(f"global {self._qualified(*name)}", value)))
+        return self._globals[name][-1][1]
 
     def _of_library(self, found: name_resolution.Resolved) -> bytes:
         """Encode a library's member by its name, and also by its value where the program may have set that.
