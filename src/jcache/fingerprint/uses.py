@@ -11,6 +11,7 @@ _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOB
 _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
 _BEFORE_STORE: Final = frozenset({"SWAP", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
+_ALWAYS: Final = frozenset({"DELETE_GLOBAL", "IMPORT_FROM"})
 _BINDS: Final = frozenset({"IMPORT_FROM", "STORE_DEREF", "STORE_GLOBAL"})
 _AFTER_KEY: Final = frozenset({"CALL", "LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL"})
 _ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
@@ -41,7 +42,7 @@ def used(listing: list[Step], counts: Set[int]) -> Iterator[str]:
         if each.name == "POP_TOP" and (places := _statement(listing, at)) and _tells(listing[places.start : at]):
             left_out.update(places)
     for at, each in enumerate(listing):
-        if (each.name in _LOADS and at not in left_out) or each.name == "IMPORT_FROM":
+        if (each.name in _LOADS and at not in left_out) or each.name in _ALWAYS:
             yield each.value
 
 
