@@ -70,8 +70,9 @@ def test_what_a_call_has_made_unreadable_is_a_change() -> None:
     """A value that has no fingerprint afterwards is told as the reason, and nothing is raised."""
     held: list[object] = [1]
 
-    def f() -> None:
+    def f() -> list[object]:
         held[:] = [iter([1])]
+        return held
 
     before = fingerprint(f)
     assert changed_meanwhile(before, f, (), {}) == []

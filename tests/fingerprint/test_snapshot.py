@@ -14,13 +14,15 @@ from string import Formatter
 from types import SimpleNamespace
 library = Formatter()
 library._unset, library._set, library.public, library._is_filled, library._is_on = None, 'a', None, False, True
-n, log, seen, by, first, many, space = 0, [], set(), {'f': 0}, [0], Counter(), SimpleNamespace(n=0)
+n, log, seen, by, first, many = 0, [], set(), {'f': 0}, [0], Counter()
+alias, space = log, SimpleNamespace(n=0, sums={'f': 0.5}, log=['a'])
+sums, tables = {'f': 0.0}, {'t': ()}
 text, rate, queue, groups, order, last = '', 1.0, deque(), defaultdict(list), OrderedDict(), deque([0], maxlen=1)
 class Runs:
     n = 0
 class Counted:
     def __init__(self):
-        self.n, self.log, self.word = 0, [], 'a'
+        self.n, self.log, self.word, self.seconds = 0, [], 'a', 0.5
 run = Counted()
 def decorated(): ...
 decorated.n = 0
@@ -48,6 +50,11 @@ TOLERATED = {
     "a list": "log.append(x)",
     "a list in a dict": "groups['a'].append(x)\n    groups['a'].append(x)",
     "a set": "seen.add(1)",
+    "a sum of seconds": "global rate\n    rate += 0.25 * x",
+    "an attribute that sums up seconds": "run.seconds += 0.5",
+    "a dict that sums up seconds": "sums['f'] += 0.5",
+    "a dict of lists of seconds": "groups.setdefault('b', []).append(0.5)\n    groups['c'].append(0.5)",
+    "a dict of an object": "space.sums['f'] += 0.5\n    space.sums['g'] = 1",
     "a deque": "queue.append(1)",
     "a memo": "by[x] = x * 2",
     "a memo that is asked first": "if x not in by: by[x] = x * 2\n    x += by[x] + by.get(x, 0)",
@@ -78,7 +85,7 @@ CHANGES = {
     "a dict that is asked for its items": "by[x] = x\n    x += max(each for _, each in by.items())",
     "a list of an object whose length counts": "run.log.append(x)\n    x += len(run.log)",
     "a dict that gets shapes for other code": "by[x] = (x,)",
-    "a dict that gets shapes under computed keys": "order[f'{x + 1}', str(x)] = [x]",
+    "a dict that gets shapes under computed keys": "order[f'{x + 1}', str(x)] = [str(x)]",
     "a list that gets structures for other code": "log.append(run)",
     "a set that gets functions for other code": "seen.update([decorated])",
     "a dict that is updated for other code": "by.update(shape=(x,))",
@@ -90,12 +97,17 @@ CHANGES = {
     "an attribute that is used by its name": "run.n += 1\n    x += getattr(run, 'n')",
     "a variable of a function around it that is used": "x += numbered()",
     "a text": "global text\n    text += 'f'",
-    "a number of another type": "global rate\n    rate += 1",
+    "a number of another type": "global rate\n    rate = 'a'",
+    "a number of another type that is used": "global rate\n    rate += 0.5\n    x *= rate",
+    "a value in a dict that is only filled": "by['f'] = (x,)",
+    "a list in a dict that is only filled": "by['f'] = 0\n    tables['t'] += (x,)",
+    "a container that is only filled": "space.log[0] = 'b'",
     "an item that is replaced": "by['f'] = 'a'",
     "an item that is gone": "del by['f']",
     "a list that is rebound": "global log\n    log = [x]",
+    "a list that is read by another name": "alias.append(x)\n    x += len(log)",
     "the front of a list": "first.insert(0, 'a')",
-    "a deque that forgets": "last.append(1.5)",
+    "a deque that forgets": "last.append('a')",
     "an attribute of an object": "run.word = run.word + 'b'",
     "a new attribute of an object": "run.more = 'b'\n    return run.more",
     "an attribute that no code reads": "run.shape = (x,)",
@@ -135,7 +147,7 @@ def test_any_other_change_is_told(body: str, tmp_path: Path) -> None:
 
 def test_what_has_grown_is_part_of_the_next_key(tmp_path: Path) -> None:
     """The key of a call is made of what is there when it begins."""
-    function = the("log.append(x)", tmp_path)
+    function = the("log.append(x)\n    x += x in log", tmp_path)
     before = fingerprint(function, (1,))
     function(1)
     assert fingerprint(function, (1,)).hash != before.hash

@@ -31,14 +31,15 @@ WHOLE = (
 )
 FILLS = (
     *("n[x] = 1", "o.n[x] = y", "n[f(x)] = 1", "n[x, m.a] = 1", "n[f'{x}'] = 1", "n[m[x]] = 1", "n[m(x + 1)] = 1"),
+    *("n[x] += 1", "o.n[x, 1] -= f(x)", "n[x].append(1)", "o.n.setdefault(x, []).append(f(x) + 1)"),
     *("n.update(a=1)", "o.n.update(x)", "n.append(x)", "o.n.append(f(x))", "n.add(1)"),
 )
 READS = (
-    *("n[x] += 1", "n[x][y] = 1", "m[n[x]] = 1", "m[x] = n", "m[n] = 1", "y = n[x]", "x in n", "n.get(x)"),
-    *("n.pop(x)", "n[x] = 1\n    y = n[x]", "f(n)[x] = 1", "n.m[x] = 1", "n(x)[y] = 1"),
+    *("n[x][y] += 1", "y = n[x].append", "n[x](1)", "n[x].run(1)", "n.setdefault(x, 1)", "n.setdefault(x, []).run(1)"),
+    *("y = n.setdefault(x, [])", "n.get(x).append(1)", "n += [x]", "n[x][y] = 1", "m[n[x]] = 1", "m[x] = n"),
+    *("m[n] = 1", "y = n[x]", "x in n", "n.get(x)", "n.pop(x)", "n[x] = 1\n    y = n[x]", "f(n)[x] = 1"),
+    *("n.m[x] = 1", "n(x)[y] = 1"),
 )
-
-
 ASKS = {
     "x = n['a']": {"a"}, "x = o.n['a']['b']": {"a"}, "x = 'a' in n and n['b']": {"a", "b"}, "n['a'](x)": {"a"},
     "x = o.n.get('a')": {"a"}, "x = n.get('a', x + 1)": {"a"}, "f(n['a'], x=n.get('b'))": {"a", "b"},

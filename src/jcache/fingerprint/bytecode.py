@@ -107,7 +107,7 @@ class CodeReads:
             may read any attribute.
         used: the names of variables and attributes that the code loads for more than to count or to store in them.
         whole: those of which the code uses the length, the order or all items, if they name containers.
-        filled: those in which the code stores items.
+        filled: those in which the code stores items, or counts.
         opened: those that the code uses for anything but items under constant texts, which are among `attributes` in
             the form ``name[text]``.
         bindings: the import chains that each local name may be bound to.
@@ -141,7 +141,7 @@ def reads(code: CodeType) -> CodeReads:
         found.opened.update(written)
         found.used.update(written, uses.used(listing, counts))
         found.whole.update(uses.whole(listing))
-        found.filled.update(uses.filled(listing))
+        found.filled.update(uses.filled(listing), (listing[at].value for at in counts))
         _chains(listing, found)
     return found
 

@@ -4,7 +4,7 @@ import functools
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
-from jcache.fingerprint.bytecode import Chain, reads, signature
+from jcache.fingerprint.bytecode import IMPORT, Chain, reads, signature
 from jcache.fingerprint.encoding import constant
 from jcache.fingerprint.weak_map import WeakIdentities
 
@@ -26,7 +26,7 @@ class Meaning(NamedTuple):
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
     used: frozenset[str]  # the names that it uses for more than to count
     whole: frozenset[str]  # those of containers of which it uses the length, the order or all items
-    filled: frozenset[str]  # those of containers in which it stores items
+    filled: frozenset[str]  # those in which it counts, or stores items
     opened: frozenset[str]  # the names that it uses for anything but items under constant texts
 
 
@@ -39,8 +39,9 @@ def meaning(code: CodeType) -> Meaning:
     if known is None:
         found = reads(code)
         lookups = [
-            _lookup(chain, frozenset(found.given.get(chain, ())), is_used=chain[-1] in found.used)
+            _lookup(chain, frozenset(found.given.get(chain, ())), is_used=found.used.issuperset(names))
             for chain in sorted(found.chains)
+            for names in [chain[1:] if chain[0].startswith(IMPORT) else chain]
         ]
         names = (frozenset(each) for each in (found.attributes, found.used, found.whole, found.filled, found.opened))
         known = Meaning(signature(code), tuple(lookups), *names)

@@ -142,7 +142,7 @@ class Parts(Encoder):
             self.traits.clear()
 
     def _encode(self, label: str, value: Any) -> None:
-        self._starts.append((len(self._seen), label))
+        self._starts.append((len(self.seen), label))
         self.is_given = label.startswith(_ARGUMENT) and label != _RECEIVER
         self.may_grow = id(value) not in self.given
         self.place = ""

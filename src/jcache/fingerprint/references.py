@@ -20,6 +20,7 @@ from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, tagged, text
 from jcache.fingerprint.opaque import compiled
 from jcache.fingerprint.parts import Part, Parts
+from jcache.fingerprint.snapshot import NUMBERS
 from jcache.jax_internals.registry import registry
 
 _NO_CELL: Final = b"empty0:"
@@ -217,8 +218,9 @@ class References(Parts, ABC):
             except ValueError:
                 items.append(_NO_CELL)
                 continue
-            if type(value) is int and not is_library and each not in meaning(code).used:
-                items.append(self.counter(f"closure {each} of {name}", value))
+            is_unused = not is_library and each not in meaning(code).used
+            if is_unused and (type(value) in NUMBERS or self.is_only_filled(each, value)):
+                items.append(self.unused(f"closure {each} of {name}", each, value))
                 continue
             value = self.then(cell, each, value, of_any_type=is_library)
             if is_library and is_hash(value):

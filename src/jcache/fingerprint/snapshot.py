@@ -23,6 +23,8 @@ from jcache.fingerprint.describe import vars_of
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
+_WHOLE: Final[Set[type]] = frozenset({int})
+NUMBERS: Final[Set[type]] = frozenset({int, float})  # in which code counts, or sums up seconds
 _SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -36,7 +38,8 @@ class ValueSnapshot:
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._grown: set[str] = set()  # the names of containers that have grown
         self._told: set[str] = set()  # those of containers that tell other code something
-        self._copies: dict[int, tuple[str, Any]] = {}  # by container, with its name
+        self._replaced: set[str] = set()  # those of containers that are only filled, and lost or replaced something
+        self._copies: dict[int, tuple[set[str], Any]] = {}  # by container, with its names
         self._values: dict[Place, Any] = {}
         self._alive: list[object] = []
         self._unread: dict[str, Any] = {}
@@ -50,8 +53,13 @@ class ValueSnapshot:
         """Return the labels of the attributes that no code reads and that have another value in a later snapshot."""
         missing = object()
         before, after = self._unread, now._unread
-        labels = sorted({*before, *after})
-        return [each for each in labels if not _is_same(before.get(each, missing), after.get(each, missing))]
+        counted = set[str]().union(*(each.filled for each in now.uses))
+        found = []
+        for label in sorted({*before, *after}):
+            numbers = NUMBERS if label.split()[1] in counted else _WHOLE
+            if not _is_same(before.get(label, missing), after.get(label, missing), numbers):
+                found.append(label)
+        return found
 
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
@@ -61,17 +69,26 @@ class ValueSnapshot:
         """Return whether code uses one of some names."""
         return any(not each.used.isdisjoint(names) for each in self.uses)
 
-    def opened(self, aside: Set[str]) -> set[str]:
-        """Return those of some names, each with ``[]``, of which code uses more than items under constant texts."""
-        names = {each.removesuffix("[]") for each in aside if each.endswith("[]")}
-        return {f"{name}[]" for name in names for each in self.uses if name in each.opened}
+    def found_later(self, aside: Set[str]) -> set[str]:
+        """Return those of some names which code uses in another way than was assumed.
+
+        Args:
+            aside: ``name[]`` is assumed to be a dict that code asks only for items under constant texts, and ``name=``
+                a container that it only fills.
+        """
+        opened = {name for name in aside if name[-2:] == "[]" and any(name[:-2] in each.opened for each in self.uses)}
+        return opened | {name for name in aside if name[-1:] == "=" and self.uses_any({name[:-1]})}
 
     def add(self, container: Any, name: str) -> None:
         """Copy a container of a type in `GROWING` and of some name, with the attributes that it may have been given."""
         copied = container.copy()
-        self._copies[id(container)] = name, copied
-        for name, value in vars_of(container).items():
-            setattr(copied, name, value)
+        self._copies[id(container)] = {name}, copied
+        for attribute, value in vars_of(container).items():
+            setattr(copied, attribute, value)
+
+    def add_name(self, container: Any, name: str) -> None:
+        if id(container) in self._copies:
+            self._copies[id(container)][0].add(name)
 
     def add_value(self, place: Place, value: Any) -> None:
         self._values[place] = value
@@ -89,21 +106,31 @@ class ValueSnapshot:
         kept = [(name, each) for name, each in held if name in known or not name.startswith("_")]
         return [(name, each if known.get(name, _SET) is _SET else known[name]) for name, each in kept]
 
+    def watch(self, container: Any, name: str) -> None:
+        """Copy a container that code only fills, or note what a call has done to one that was copied."""
+        copied = self._copies.get(id(container))
+        if copied is None:
+            self.add(container, name)
+        elif not _has_grown(copied[1], container, NUMBERS):
+            self._replaced.add(name)
+        elif _tells(copied[1], container):
+            self._told.add(name)
+
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""
-        name, copy = self._copies.get(id(container), ("", None))
+        names, copy = self._copies.get(id(container), (set[str](), None))
         if copy is None or not _has_grown(copy, container):
             return container
-        self._grown.update([name] if len(copy) < len(container) else ())
-        self._told.update([name] if _tells(copy, container) else ())
+        self._grown.update(names if len(copy) < len(container) else ())
+        self._told.update(names if _tells(copy, container) else ())
         return copy
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
         """Return the earlier value at a place if both are integers, or if `of_any_type`; else the present value."""
         before = self._values.get(place, value)
-        if not of_any_type and _are_numbers(before, value) and before != value:
+        if not of_any_type and type(before) is type(value) is int and before != value:
             self._changed.add(place[1].rpartition(".")[2])
-        return before if of_any_type or _are_numbers(before, value) else value
+        return before if of_any_type or type(before) is type(value) is int else value
 
     def changed_and_used(self, now: "ValueSnapshot") -> list[str]:
         """Return a text for each name of what has counted or grown, as a later walk has found, and is used."""
@@ -112,27 +139,32 @@ class ValueSnapshot:
         filled = set[str]().union(*(each.filled for each in now.uses))
         counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & used)]
         counted += [f"`{name}` grows, and all of it is used" for name in sorted(self._grown & whole)]
+        counted += [f"`{name}` was changed" for name in sorted(self._replaced)]
         return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]
 
 
-def _has_grown(before: Any, now: Any) -> bool:
-    """Return whether all items of a container are still there, in their places."""
+def _has_grown(before: Any, now: Any, numbers: Set[type] = _WHOLE) -> bool:
+    """Return whether all items of a container are still there, in their places, but for numbers of some types."""
     if type(before) is not type(now) or len(before) > len(now):
         return False
     if isinstance(before, dict):
         missing = object()
-        return all(_is_same(value, now.get(key, missing)) for key, value in before.items())
+        return all(_is_same(value, now.get(key, missing), numbers) for key, value in before.items())
     if isinstance(before, set):
         return bool(before <= now)
-    return all(_is_same(one, other) for one, other in zip(before, now, strict=False))
+    return all(_is_same(one, other, numbers) for one, other in zip(before, now, strict=False))
 
 
 def _tells(before: Any, now: Any) -> bool:
     """Return whether a container that has grown tells more than counts and times do, or a log."""
     if isinstance(now, dict):
-        return not all(isinstance(value, Number) for key, value in now.items() if key not in before)
+        return not all(_are_of_numbers(value) for key, value in now.items() if key not in before)
     added = now - before if isinstance(now, set) else list(now)[len(before) :]
     return not all(map(_is_plain, added))
+
+
+def _are_of_numbers(value: Any) -> bool:
+    return isinstance(value, Number) or (type(value) is list and all(isinstance(each, Number) for each in value))
 
 
 def _is_plain(value: Any) -> bool:
@@ -144,9 +176,5 @@ def _is_plain(value: Any) -> bool:
     )
 
 
-def _is_same(before: Any, now: Any) -> bool:
-    return before is now or _are_numbers(before, now)
-
-
-def _are_numbers(before: Any, now: Any) -> bool:
-    return type(before) is int and type(now) is int
+def _is_same(before: Any, now: Any, numbers: Set[type] = _WHOLE) -> bool:
+    return before is now or (type(before) in numbers and type(now) in numbers)

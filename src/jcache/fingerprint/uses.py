@@ -11,8 +11,7 @@ _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOB
 _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
 _BEFORE_STORE: Final = frozenset({"SWAP", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
-_ALWAYS: Final = frozenset({"DELETE_GLOBAL", "IMPORT_FROM"})
-_BINDS: Final = frozenset({"IMPORT_FROM", "STORE_DEREF", "STORE_GLOBAL"})
+_BINDS: Final = frozenset({"DELETE_GLOBAL", "IMPORT_FROM", "STORE_DEREF", "STORE_GLOBAL"})
 _AFTER_KEY: Final = frozenset({"CALL", "LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL"})
 _ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
 _TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
@@ -20,6 +19,7 @@ _MOST_BEFORE: Final = 4  # operations between a sum and its store
 _CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
 _INDEXES: Final = frozenset({"BINARY_SUBSCR", "BINARY_OP"})
 _TESTS: Final = ("GET_ITER", "POP_JUMP", "TO_BOOL", "UNARY_NOT", "JUMP_IF")
+_ITEMS: Final = frozenset({"BINARY_SUBSCR", "BINARY_OP", "CALL"})
 _STORE_ITEM: Final = "STORE_SUBSCR"
 _ADDS: Final = frozenset({"add", "append", "appendleft", "extend", "update"})  # methods that return None
 _OF_ALL: Final = frozenset({"copy", "items", "keys", "pop", "popitem", "popleft", "values"})
@@ -30,8 +30,8 @@ _TAKES_ALL: Final = frozenset(
 
 
 def used(listing: list[Step], counts: Set[int]) -> Iterator[str]:
-    """Yield the names that are loaded, but for those in which code counts, for what is only printed or logged, and for
-    what only an item is stored in.
+    """Yield the names that are loaded or bound, but for those in which code counts, for what is only printed or logged,
+    and for what only an item is stored in.
 
     Args:
         listing: the instructions.
@@ -42,7 +42,8 @@ def used(listing: list[Step], counts: Set[int]) -> Iterator[str]:
         if each.name == "POP_TOP" and (places := _statement(listing, at)) and _tells(listing[places.start : at]):
             left_out.update(places)
     for at, each in enumerate(listing):
-        if (each.name in _LOADS and at not in left_out) or each.name in _ALWAYS:
+        is_left_out = _before(listing, at) == "BINARY_OP" if each.name in _BINDS else at in left_out
+        if each.name in _LOADS | _BINDS and not is_left_out:
             yield each.value
 
 
@@ -108,25 +109,32 @@ def _takes_all(listing: list[Step], at: int) -> bool:
 
 
 def filled(listing: list[Step]) -> Iterator[str]:
-    """Yield the names of what an item is stored in, as ``n[k] = v`` and ``o.n.append(v)`` do."""
+    """Yield the names of what only gets an item, as in ``n[k] = v``, ``n[k] += v``, ``n.append(v)``, ``n[k].append(v)``
+    and ``n.setdefault(k, []).append(v)``.
+    """
     for at, each in enumerate(listing):
         if each.name in _LOADS and _is_filled(listing, at):
             yield each.value
 
 
 def _is_filled(listing: list[Step], at: int) -> bool:
-    """Return whether what is loaded at a place only gets an item: it lies below the item's key on the stack then."""
-    after = listing[at + 1 : at + 2]
-    if after and after[0].name in ATTRIBUTE:
-        return after[0].value in _ADDS
-    above = 0  # the number of values above it on the stack
-    for each in listing[at + 1 :]:
-        if each.name == _STORE_ITEM or each.name.startswith(("JUMP", "POP_JUMP")):
-            return each.name == _STORE_ITEM and above == 1
+    """Return whether what is loaded at a place only gets an item, or an item of it does."""
+    above, copied = 0, False  # the number of values above it on the stack, and whether it was copied to its item's key
+    for number, each in enumerate(listing[at + 1 :], at + 1):
+        if above == 0 and each.name in ATTRIBUTE and each.value != "setdefault":
+            return _adds(each)
+        if each.name == _STORE_ITEM or each.name.startswith(_ENDS_STATEMENT):
+            return each.name == _STORE_ITEM and above == 1 + copied
+        copied |= each.name == "COPY" and above == 1
         above += each.effect
-        if above < 1:
-            return False
+        if above < 1 and each.effect < 0:
+            return each.name in _ITEMS and above == 0 and _adds(listing[number + 1])
     return False
+
+
+def _adds(step: Step) -> bool:
+    """Return whether a step loads a method of a container that adds to it, to call it."""
+    return step.called and step.name in ATTRIBUTE and step.value in _ADDS
 
 
 def asked(listing: list[Step]) -> Iterator[tuple[str, str | None]]:

@@ -39,13 +39,14 @@ class Encoder:
         self.nones: set[str] = set()  # names of attributes that are None
         self.names: set[str] = {attributes.ALL}  # of attributes that count
         self.aside: set[str] = set()  # names of attributes that were left out
+        self.filled: dict[int, str] = {}  # by address, containers that code only fills: their names with "=" behind
         self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
         self.is_given = False  # whether the caller passed the value: then all its attributes count
         self._readings = Readings()
         self.place = ""  # the name or key under which the latest value was found
         self._wholly: dict[type, bool] = {}
         self._linen_ids: dict[object, int] = {}  # a stable number for each `_id` of a flax module
-        self._seen: dict[int, int] = {}
+        self.seen: dict[int, int] = {}  # by address, a number for each object that was encoded
         self._shared: dict[int, tuple[int, Any]] = {}
         self.traits: list[str] = []  # what encodings leave out: orders of names, and memory that is shared
         self.shown: dict[int, object] = {}  # by the address of an object, what describes it better
@@ -117,10 +118,11 @@ class Encoder:
         return self._once(value, handler)
 
     def _once(self, value: Any, handler: Callable[["Encoder", Any], bytes]) -> bytes:
-        number = self._seen.get(id(value))
+        number = self.seen.get(id(value))
         if number is not None:
+            self.snapshot.add_name(value, self.place or self.label_name())
             return tagged(b"again", b"%d" % number)
-        self._seen[id(value)] = len(self._seen)
+        self.seen[id(value)] = len(self.seen)
         self.alive.append(value)
         if self.may_grow and type(value) in GROWING:
             if self._before is not None:
@@ -129,10 +131,24 @@ class Encoder:
                 self.snapshot.add(value, self.place or self.label_name())
         return handler(self, value)
 
-    def counter(self, label: str, value: int) -> bytes:
-        """Encode an integer in which code only counts by its type alone."""
+    def is_only_filled(self, name: str, value: Any) -> bool:
+        """Return whether a value is a container that code fills under a name, and does nothing else with."""
+        marked = f"{name}="
+        if type(value) not in GROWING or not self.names.isdisjoint({attributes.ALL, marked}):
+            return False
+        if not any(name in each.filled for each in self.snapshot.uses) or self.snapshot.found_later({marked}):
+            return False
+        self.aside.add(marked)
+        self.filled[id(value)] = marked
+        self.alive.append(value)
+        return True
+
+    def unused(self, label: str, name: str, value: Any) -> bytes:
+        """Encode a number in which code only counts, or a container that it only fills, by its type alone."""
         self.set_aside(label, value)
-        return tagged(b"counter", b"")
+        if type(value) in GROWING:
+            (self._before or self.snapshot).watch(value, name)
+        return tagged(b"unused", type(value).__name__.encode())
 
     def reading(self, value: Any) -> bytes:
         """Encode a clock reading or a random value by its type alone, because each process has its own."""
@@ -160,7 +176,7 @@ class Encoder:
             return value
         others = {key: each for key, each in value.items() if f"{name}[{key}]" not in self.names}
         found = {key: each for key, each in value.items() if key not in others}
-        if not found or not others or self.snapshot.opened({f"{name}[]"}):
+        if not found or not others or self.snapshot.found_later({f"{name}[]"}):
             return value
         self.aside.update(f"{name}[{key}]" for key in ("", *others))
         self.set_aside(f"items of {name}", others)
@@ -237,7 +253,7 @@ class Encoder:
         """Encode the attributes of an object that count, without those named in `beside`."""
         kind = type(value)
         wholly = self._is_whole(kind)
-        found = []
+        found = list[tuple[str, Any]]()
         held, is_library = list(attributes.held(value)), self.is_library(kind)
         if self.may_grow and is_library:
             held = (self._before or self.snapshot).without_memos(value, held)
@@ -252,6 +268,8 @@ class Encoder:
                 self.set_aside(f"{what} {name} of {kind.__qualname__}", each)
             elif attributes.is_hash(each, name) and (is_library or attributes.is_hash_of(each, value)):
                 self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
+            elif not wholly and self.is_only_filled(name, each):
+                found.append((name, self.unused(f"container {name} of {kind.__qualname__}", name, each)))
             else:
                 self.nones.update([name] if each is None else ())
                 each = self.then(value, name, each)

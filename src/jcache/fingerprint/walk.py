@@ -28,7 +28,7 @@ from jcache.fingerprint.loose import ModuleGlobals
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.snapshot import ValueSnapshot
+from jcache.fingerprint.snapshot import NUMBERS, ValueSnapshot
 from jcache.jax_internals.registry import rank
 
 _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
@@ -80,7 +80,8 @@ class Walk(References):
 
         If it has, another walk must begin with the `names` of this one.
         """
-        self.names.update(self.snapshot.opened(self.aside))
+        shared = (name for address, name in self.filled.items() if address in self.seen)
+        self.names.update(self.snapshot.found_later(self.aside), shared)
         return self.names.isdisjoint({*self.unread, *self.aside, *([attributes.ALL] if self.aside else [])})
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
@@ -118,8 +119,8 @@ class Walk(References):
         found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
         label = f"global {self._qualified(found.module or 'builtins', found.name)}"
-        if type(value) is int and not lookup.is_used:
-            return self.counter(label, value)
+        if not lookup.is_used and (type(value) in NUMBERS or self.is_only_filled(found.name, value)):
+            return self.unused(label, found.name, value)
         try:
             self._note_looked_up(value, given)
         except Refused as refused:
