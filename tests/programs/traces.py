@@ -158,6 +158,35 @@ def linen():
     return step, (state, jnp.ones((32, 8)), jnp.ones((32, 1)))
 
 
+def training():
+    """A whole training that makes its network and its optimizer itself, and returns flax's train state."""
+    import optax
+    from flax import linen as nn
+    from flax.training.train_state import TrainState
+
+    class Network(nn.Module):
+        width: int
+
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(1)(nn.tanh(nn.Dense(self.width, kernel_init=nn.initializers.orthogonal(1.0))(x)))
+
+    def train(key, x):
+        print("traced")
+        network = Network(8)
+        rate = optax.linear_schedule(1e-2, 0.0, 100)
+        optimizer = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(rate, eps=1e-5))
+        state = TrainState.create(apply_fn=network.apply, params=network.init(key, x), tx=optimizer)
+
+        def update(state, _):
+            loss, gradients = jax.value_and_grad(lambda params: jnp.mean(network.apply(params, x) ** 2))(state.params)
+            return state.apply_gradients(grads=gradients), loss
+
+        return jax.lax.scan(update, state, None, 3)
+
+    return train, (jax.random.PRNGKey(0), jnp.ones((4, 3)))
+
+
 def nnx():
     """A training step of a network of flax's nnx, split into its graph and its state."""
     from flax import nnx as fnx
@@ -206,7 +235,8 @@ def linear_algebra():
 
 
 PROGRAMS = LIBRARIES | {
-    each.__name__: each for each in (small, layers, equinox, diffrax, numpyro, linen, nnx, checked, linear_algebra)
+    each.__name__: each
+    for each in (small, layers, equinox, diffrax, numpyro, linen, training, nnx, checked, linear_algebra)
 }
 
 

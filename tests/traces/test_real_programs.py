@@ -19,6 +19,7 @@ PROGRAMS = {
     "diffrax": ("diffrax",),
     "numpyro": ("numpyro",),
     "linen": ("flax", "optax"),
+    "training": ("flax", "optax"),
     "nnx": ("flax",),
 }
 pytestmark = pytest.mark.jax

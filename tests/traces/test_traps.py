@@ -135,6 +135,59 @@ def step(node):
     return Node((node.children[0] + len(node.names[0]), node.children[1]), node.names)
 """
 
+OBJECTS = """
+import functools, typing
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["value"], meta_fields=["beside"])
+class Node:
+    def __init__(self, value, beside):
+        self.value, self.beside = value, beside
+
+class Scale:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def times(self, x):
+        return x * self.factor
+
+class Pair(typing.NamedTuple):
+    first: object
+    second: object
+
+def adding(k):
+    calls = []
+    def add(x):
+        calls.append(x)
+        return x + k, len(calls)
+    return add
+
+def pair(k):
+    def up(x): return x + k
+    def down(x): return x - k
+    return Pair(up, down)
+
+KNOWN, ADD = Scale(2), adding(3)
+
+def show(result):
+    known, add, made, power, both, again = result.beside
+    same = known.__self__ is KNOWN, add is ADD, again is made
+    return [*same, made(1), made(1), power(3), both.first(1), both.second(1)]
+
+def arguments():
+    return (jnp.ones(2),)
+
+def step(x):
+    print("traced")
+    made, both = adding(5), pair(7)
+    return Node(x * 2, (KNOWN.times, ADD, made, functools.partial(pow, 2), both, made))
+"""
+HELD_ELSEWHERE = OBJECTS.replace("    calls = []\n", "    LISTS.append(calls := [])\n").replace(
+    "KNOWN, ADD =", "LISTS = []\nKNOWN, ADD ="
+)
+TRACERS = OBJECTS.replace(
+    "adding(5), pair(7)", "adding(5), pair(7)\n    both = Pair(lambda y: y + len(x), lambda y: y)"
+)
+
 
 def said(program: str, root: Path, **env: object) -> Any:
     return run(HEAD + program + TAIL, root, env=env).value
@@ -171,6 +224,24 @@ def test_structures_that_are_hard_to_keep(tmp_path: Path, program: str) -> None:
         assert said(program, root, PYTHONHASHSEED=seed) == cold
         assert said(program, root, PYTHONHASHSEED=seed) == cold | {"traced": 0}
     check_clean(root)
+
+
+def test_objects_beside_the_leaves_of_a_result_are_made_again(tmp_path: Path) -> None:
+    """What the function reaches by a name is itself; what it has made is made once, with its closures and state."""
+    root = tmp_path / "root"
+    cold = said(OBJECTS, root)
+    assert (cold["traced"], cold["hit"]) == (1, True)
+    assert cold["shown"] == [True, True, True, [6, 1], [6, 2], 8, 8, -6]
+    assert said(OBJECTS, root) == cold | {"traced": 0}
+    check_clean(root)
+
+
+@pytest.mark.parametrize("program", [HELD_ELSEWHERE, TRACERS], ids=["held elsewhere", "tracers"])
+def test_objects_that_a_later_process_would_not_have_are_no_reason_to_fail(tmp_path: Path, program: str) -> None:
+    """A list that something else holds, too, and a closure over a tracer: such a function is traced each time."""
+    for _ in range(2):
+        assert said(program, tmp_path / "root")["traced"] == 1
+    check_clean(tmp_path / "root")
 
 
 def test_a_class_that_only_tracing_registers(tmp_path: Path) -> None:

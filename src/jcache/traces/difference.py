@@ -19,6 +19,8 @@ def difference(then: Trace, now: Trace) -> str | None:
     """Return the first difference between two traces in words; None if there is none."""
     if then.structure != now.structure:
         return _pair("the structure of its result was", _shown(then.structure), _shown(now.structure))
+    if then.objects != now.objects:
+        return _pair("objects in its result were", _shown(then.objects), _shown(now.objects))
     if then.results != now.results:
         return _of_results(then.results, now.results)
     if then.kept != now.kept:

@@ -11,6 +11,7 @@ Its payload is canonical JSON::
      "targets":[str],               the targets of the custom calls in its programs
      "mesh":[[str],[int],[int]],    the mesh that its program names itself, see `jcache.jax_internals.meshes`, or null
      "callbacks":{…},               the recipes of its callbacks, if it has any, see `jcache.traces.callbacks`
+     "objects":{…},                 the recipes of objects in the structure, if it has any, likewise
      "effects":[str]}               JAX's names of its effects, if it has any
 
 A **program** is the StableHLO of a trace for one placement and donation of the arguments; its parent is the trace. Its
@@ -44,6 +45,7 @@ from jcache.runtime.build_context import producers
 from jcache.store.lineage import version_of
 
 TRACES: Final = Kind.TRACES
+_MAY_LACK: Final = frozenset({"callbacks", "effects", "objects"})
 _PROGRAM: Final = ".stablehlo"
 
 
@@ -58,6 +60,7 @@ class Trace(NamedTuple):
         mesh: the mesh that its program names itself; None if it names none.
         callbacks: the recipes of its callbacks on the host; None if it has none.
         effects: the names of its effects.
+        objects: the recipes of objects in the structure; None if it has none.
     """
 
     kept: tuple[int, ...]
@@ -67,12 +70,13 @@ class Trace(NamedTuple):
     mesh: Mesh | None = None
     callbacks: Any = None
     effects: tuple[str, ...] = ()
+    objects: Any = None
 
     def payload(self) -> bytes:
         """Return the payload of its entry."""
         results = [result[:3] if result.place is None else result for result in self.results]
         fields = self._asdict() | {"results": results}
-        fields = {name: value for name, value in fields.items() if value or name not in {"callbacks", "effects"}}
+        fields = {name: value for name, value in fields.items() if value or name not in _MAY_LACK}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
@@ -92,6 +96,7 @@ class Trace(NamedTuple):
                 mesh=None if read.get("mesh") is None else Mesh(*map(tuple, read["mesh"])),
                 callbacks=read.get("callbacks"),
                 effects=tuple(read.get("effects", ())),
+                objects=read.get("objects"),
             )
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             msg = f"A trace whose payload cannot be read: {error!r}."

@@ -46,6 +46,7 @@ class Miss:
         callbacks: the recipes of its program's callbacks on the host.
         results: the types of its flat results.
         structure: the structure of its result as JSON.
+        objects: the recipes of objects in it.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Miss:
         self.callbacks: Any = None
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []
+        self.objects: Any = None
 
     def run(self, call: Callable[[], T]) -> T:
         """Call the function, record what it depends on, and return its result."""
@@ -79,22 +81,38 @@ class Miss:
             self.reason = f"tracing it changes its key: {some(changed)}"
         return result
 
-    def take(self, values: Sequence[Any], treedef: Any) -> None:
-        """Set types and structure of the result; if they cannot be stored, set the reason."""
+    def take(self, values: Sequence[Any], treedef: Any, keep: Callable[[Sequence[Any]], Any]) -> None:
+        """Set types and structure of the result; if they cannot be stored, set the reason.
+
+        Args:
+            values: the leaves.
+            treedef: the structure.
+            keep: returns the recipes of objects that the structure has.
+        """
         try:
             self.results = avals.results_of(values, self.request.leaves)
-            self.structure = structures.encode(treedef, self.request.likes)
+            objects = list[Any]()
+            self.structure = structures.encode(treedef, self.request.likes, objects)
+            self.objects = self._recipes(objects, treedef, keep) if objects else None
             if self.reason is None:
                 self.reason = self._other_result(values, treedef)
         except (NotStorable, TypeError) as error:  # JAX raises TypeError for a leaf that is no array
             self.reason = self.reason or str(error)
+
+    def _recipes(self, objects: list[Any], treedef: Any, keep: Callable[[Sequence[Any]], Any]) -> Any:
+        """Return the recipes of objects; raise `NotStorable`, which names the first of them, if they cannot be kept."""
+        try:
+            return keep(objects)
+        except NotStorable:
+            structures.encode(treedef, self.request.likes)  # it says which object cannot be written
+            raise
 
     def _other_result(self, values: Sequence[Any], treedef: Any) -> str | None:
         """Return why a result that is unflattened from its leaves is another one to JAX; None if it is the same."""
         made = unflattened(treedef, values)
         if not isinstance(made, Remade):
             return made
-        same = structures.encode(made.treedef, self.request.likes) == self.structure
+        same = structures.encode(made.treedef, self.request.likes, []) == self.structure
         return None if same else OTHER_RESULT
 
     @property
@@ -118,4 +136,5 @@ class Miss:
             mesh=compilation.mesh,
             callbacks=compilation.callbacks,
             effects=compilation.effects,
+            objects=self.objects,
         )

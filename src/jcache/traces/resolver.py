@@ -15,6 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache import clock
@@ -38,7 +39,6 @@ from jcache.traces.results import Remade, unflattened
 from jcache.traces.stored_trace import NO_PROGRAM, StoredTrace
 
 if TYPE_CHECKING:
-    from jcache.traces.format import Trace
     from jcache.traces.miss import Miss
 
 DEPRECATED_OPTIONS: Final = frozenset({"backend", "device"})
@@ -145,11 +145,12 @@ class Resolver:
             return call.replay
 
         try:
-            structure = structures.decode(trace.structure, request.likes)
+            objects = self._made_again(looked_up, trace.objects, are_called=False)
+            structure = structures.decode(trace.structure, request.likes, objects)
             results = avals.abstract(trace.results, request.leaves)
             operands = [request.leaves[i] for i in trace.kept]
             asking = meshes.constrain_to_mesh(operands, trace.mesh)
-            made, effects = self._callbacks(looked_up, trace), named(trace.effects)
+            made, effects = self._made_again(looked_up, trace.callbacks, are_called=True), named(trace.effects)
             values = stablehlo.bind_marker(request.key, asking, results, replay, made, effects)
             values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:
@@ -179,7 +180,7 @@ class Resolver:
             raised.miss = miss
             pending_call.set_current(raised)
             raise
-        miss.take(values, treedef)
+        miss.take(values, treedef, partial(self._recipes, looked_up))
         leaves, request = request.leaves, request._replace(leaves=[], likes=[])
         miss.request = request  # JAX keeps `note_lowered` as long as the trace, so without tracers
         place = None if miss.reason is not None else tracing.first_computed(values, leaves)
@@ -218,16 +219,23 @@ class Resolver:
         """Return the arguments of a call, with None in place of those that are not static."""
         return self.lookup.statics.replaced(looked_up.given.args, looked_up.given.kwargs, lambda *_: None)
 
-    def _callbacks(self, looked_up: LookupResult, trace: Trace) -> list[Callable[..., Any]]:
-        """Return the callbacks of a stored trace; raise `Unresolved` if they cannot be made."""
-        if trace.callbacks is None:
+    def _made_again(self, looked_up: LookupResult, recipes: Any, *, are_called: bool) -> list[Any]:
+        """Return the callbacks of a stored trace, or the objects in its result; raise `Unresolved` if that fails."""
+        if recipes is None:
             return []
         import jax
 
         from jcache.traces import callbacks
 
+        read = callbacks.read if are_called else callbacks.read_objects
         with jax.ensure_compile_time_eval():
-            return callbacks.read(trace.callbacks, Call(self.function, *self._static_arguments(looked_up)))
+            return read(recipes, Call(self.function, *self._static_arguments(looked_up)))
+
+    def _recipes(self, looked_up: LookupResult, objects: Sequence[Any]) -> Any:
+        """Return the recipes of objects in a result."""
+        from jcache.traces import callbacks
+
+        return callbacks.write_objects(objects, Call(self.function, *self._static_arguments(looked_up)))
 
     def _call_function(self, looked_up: LookupResult, arguments: Arguments) -> tuple[Any, list[Any], Any]:
         """Call the function; return its result, the leaves and the treedef. What flattening reads is recorded, too."""

@@ -21,6 +21,7 @@ All recipes of a program are one JSON object::
           | ["frames", str]                                               a text with frames, see `frames`
           | ["random", length]                                            the identifier of a call that has ended
           | ["type", shape, dtype, weak] | ["dtype", dtype] | ["structure", structure]
+          | ["flax id"]                                                   a new identifier of a module of flax
           | ["data", base64]                                              anything else that `formats.pytrees` stores
     thing = ["cell"] | ["cell", value] | ["list", value…] | ["dict", [value, value]…] | ["copy", base64]
           | ["ordered", [value, value]…] | ["deque", maxlen, value…]      of Python's `collections`
@@ -32,9 +33,12 @@ A function is found by its name. A nested function is made from its code, which 
 and its closure. The module of the traced function is left out of the recipes, since several modules may have the same
 function. An object that the program can change is used itself if the traced function reaches it by a name (see
 `reach`), and copied if nothing else refers to it; otherwise the trace is not stored. Reading a recipe imports nothing.
+
+The objects that the structure of a result has beside its leaves, such as the ``apply_fn`` of a ``TrainState``, are
+stored as recipes as well, if JSON cannot have them.
 """
 
-from jcache.traces.callbacks.reading import read
-from jcache.traces.callbacks.writing import write
+from jcache.traces.callbacks.reading import read, read_objects
+from jcache.traces.callbacks.writing import write, write_objects
 
-__all__ = ["read", "write"]
+__all__ = ["read", "read_objects", "write", "write_objects"]

@@ -39,7 +39,15 @@ def read(recipes: Json, origin: Call) -> list[Callable[..., Any]]:
     Raises:
         Unresolved: a callback cannot be made in this process.
     """
-    return RecipeReader(recipes, origin).callbacks()
+    found = RecipeReader(recipes, origin).objects()
+    if not all(map(callable, found)):
+        raise Unresolved("a callback cannot be made again: it is no function")
+    return found
+
+
+def read_objects(recipes: Json, origin: Call) -> list[Any]:
+    """Return the objects in a traced function's result; see `read`."""
+    return RecipeReader(recipes, origin).objects()
 
 
 class RecipeReader:
@@ -52,19 +60,17 @@ class RecipeReader:
         self._made: dict[int, Any] = {}
         self._unfilled: list[Callable[[], object]] = []
 
-    def callbacks(self) -> list[Callable[..., Any]]:
-        """Return all callbacks; raise `Unresolved` if one of them cannot be made."""
+    def objects(self) -> list[Any]:
+        """Return all callbacks, or other objects; raise `Unresolved` if one of them cannot be made."""
         try:
             found = [self.value(each) for each in self._recipes["callbacks"]]
             self._fill()
-            if all(map(callable, found)):
-                return found
-            reason = "it is no function"
+            return found
         except (Unresolved, DamagedEntry) as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - a recipe may say anything
             reason = f"its recipe cannot be read: {error!r}"
-        raise Unresolved(f"a callback cannot be made again: {reason}")
+        raise Unresolved(f"an object cannot be made again: {reason}")
 
     def value(self, written: Json) -> Any:
         """Return the object that a value of the grammar describes."""
@@ -214,6 +220,7 @@ _VALUES: Final[dict[str, Callable[..., Any]]] = {
     "dtype": lambda _, description: dtypes.restore(description),
     "structure": lambda _, structure: structures.decode(structure, ()),
     "data": lambda _, text: data_of(text),
+    "flax id": lambda _: lookup("flax.linen.module:uuid")(),  # type: ignore[operator]
 }
 _THINGS: Final[dict[str, Callable[..., None]]] = {
     "cell": RecipeReader._cell,

@@ -24,6 +24,7 @@ from jcache.formats.pytrees.classes import find, held_by, is_flag, is_namedtuple
 from jcache.formats.pytrees.grammar import Unsupported
 from jcache.jax_internals import avals, treedefs
 from jcache.traces import structures
+from jcache.traces.callbacks.changes import is_constant, is_frozen, is_tracer
 from jcache.traces.callbacks.codes import digest_of, place_of
 from jcache.traces.callbacks.frames import has_frames, without_directories
 from jcache.traces.callbacks.reach import Reach
@@ -31,7 +32,6 @@ from jcache.traces.callbacks.reading import RecipeReader, locals_of
 
 Json = Any
 _COPIED: Final = (set, bytearray)  # mutable types whose items cannot change
-_CONSTANTS: Final = (int, float, complex, str, bytes, frozenset, range, slice)
 _ANOTHER: Final = "it would be made again as another one"
 
 
@@ -48,14 +48,22 @@ def write(callbacks: Sequence[Any], origin: Call) -> Json:
         NotStorable: a callback has a part that a later process would not find or could not make again.
     """
     try:
-        written = Writer(origin).write(callbacks)
-        again = Writer(origin, are_copies=True).write(RecipeReader(written, origin).callbacks())
+        return write_objects(callbacks, origin)
+    except NotStorable as error:
+        raise NotStorable(f"it calls back to the host, and {error}") from error
+
+
+def write_objects(objects: Sequence[Any], origin: Call) -> Json:
+    """Return the recipes of callbacks, or of objects in a traced function's result; see `write`."""
+    try:
+        written = Writer(origin).write(objects)
+        again = Writer(origin, are_copies=True).write(RecipeReader(written, origin).objects())
     except (NotStorable, Unresolved) as error:
-        raise NotStorable(f"it calls back to the host, and {str(error).rstrip('.')}") from error
+        raise NotStorable(str(error).rstrip(".")) from error
     except Exception as error:
-        raise NotStorable(f"it calls back to the host, and that cannot be kept: {error!r}") from error
+        raise NotStorable(f"that cannot be kept: {error!r}") from error
     if again != written:
-        raise NotStorable(f"it calls back to the host, and {_ANOTHER}")
+        raise NotStorable(_ANOTHER)
     return written
 
 
@@ -155,13 +163,15 @@ class Writer:
             return self._method(value)
         if kind.__name__ == "PyTreeDef":
             return ["structure", structures.encode(value, ())]
+        if name_of(kind) == "flax.ids:FlaxId":
+            return ["flax id"]
         if kind.__name__ == "ShapedArray":
             told = avals.described(value)
             return ["type", list(told.shape), told.dtype, told.is_weak]
         if kind.__module__.partition(".")[0] == "numpy" and isinstance(getattr(value, "str", None), str):
             with suppress(Unsupported):
                 return ["dtype", dtypes.describe(value)]
-        return self._data("data", value) if _is_constant(value) else None
+        return self._data("data", value) if is_constant(value) else None
 
     def _method(self, value: Any) -> Json:
         if getattr(value.__self__, value.__name__, None) != value:
@@ -198,7 +208,7 @@ class Writer:
             if thing is not None and kind not in _COPIED and not self._are_copies:
                 self._keep_memory(value)
             thing = thing or self._instance(value)
-        if kind is not FunctionType and not _is_frozen(value):
+        if kind is not FunctionType and not is_frozen(value):
             self._private.append(value)
         self._things[number] = thing
         return ["made", number]
@@ -206,7 +216,7 @@ class Writer:
     def _keep_memory(self, array: Any) -> None:
         """Raise `NotStorable` if something else may have a part of the memory of an array that is copied."""
         base = array.base
-        while base is not None and not _is_constant(getattr(base, "obj", base)):
+        while base is not None and not is_constant(getattr(base, "obj", base)):
             if type(base) is not type(array) or id(base) in self._owners:
                 raise NotStorable("it holds an array that shares its memory with another object")
             self._owners[id(base)] = 1
@@ -265,7 +275,7 @@ class Writer:
             plain = find(name) is cls and type(object.__new__(cls)) is cls
         except (TypeError, Unresolved):
             plain = False
-        if not plain or isinstance(value, BaseException):
+        if not plain or isinstance(value, BaseException) or is_tracer(value):
             raise NotStorable(f"it holds a {name.removeprefix('builtins:')}, which jcache cannot make again")
         slots = {each: getattr(value, each) for each in slots_of(cls) if hasattr(value, each)}
         held = vars_of(value) | {each: at for each, at in slots.items() if each not in {"__dict__", "__weakref__"}}
@@ -277,19 +287,3 @@ def _call(identifier: bytes) -> Json:
     for place, _ in locals_of(lambda each: each is identifier):
         return ["local", *place]
     return ["random", len(identifier)]
-
-
-def _is_constant(value: Any) -> bool:
-    """Return whether neither a value nor any part of it can change."""
-    numpy, jax = sys.modules.get("numpy"), sys.modules.get("jax")
-    if type(value) in _CONSTANTS or isinstance(value, enum.Enum):
-        return True
-    if numpy is not None and isinstance(value, numpy.generic):
-        return True
-    return jax is not None and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
-
-
-def _is_frozen(value: Any) -> bool:
-    """Return whether an instance cannot change."""
-    parameters: Any = getattr(type(value), "__dataclass_params__", None)
-    return type(value).__name__ == "ShapeDtypeStruct" or (parameters is not None and bool(parameters.frozen))

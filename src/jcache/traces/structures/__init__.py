@@ -24,6 +24,7 @@ reader has, too. The nodes of all likes are numbered together from 0, parents be
               | {"sentinel": ["module:name", class]}   an instance without state, such as equinox's `MISSING`
               | {"like": [number, position…]}     the auxiliary data of this node of the likes, or a part of them
               | {"structure": structure}          a treedef, which has no likes
+              | {"made": number}                  this one of the objects that are stored beside the structure
               | {"data": base64}                  anything else that `jcache.formats.pytrees` stores
 
 A position is the number of an item of a list or tuple, or of a value of a dict in the order of its keys, which are str.

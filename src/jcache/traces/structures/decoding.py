@@ -21,12 +21,13 @@ _MAX_DEPTH: Final = 200  # levels of a node's auxiliary data
 _NOT_THERE: Final = "A stored structure is like a part of the arguments that they do not have."
 
 
-def decode(value: Json, likes: Sequence[Treedef]) -> Treedef:
+def decode(value: Json, likes: Sequence[Treedef], objects: Sequence[Any] = ()) -> Treedef:
     """Return the structure that was encoded.
 
     Args:
         value: the JSON.
         likes: the structures that the JSON may refer to.
+        objects: the objects that it may refer to.
 
     Raises:
         DamagedEntry: the value does not follow the grammar.
@@ -34,7 +35,7 @@ def decode(value: Json, likes: Sequence[Treedef]) -> Treedef:
     """
     if type(value) is not list:
         raise _malformed()
-    reader = _Reader(likes)
+    reader = _Reader(likes, objects)
     waiting: list[Treedef] = []
     for node in reversed(value):
         waiting.append(reader.treedef(node, waiting))
@@ -50,8 +51,9 @@ def _malformed() -> DamagedEntry:
 class _Reader:
     """A reader of nodes."""
 
-    def __init__(self, likes: Sequence[Treedef]) -> None:
+    def __init__(self, likes: Sequence[Treedef], objects: Sequence[Any]) -> None:
         self._likes = list(nodes_of(*likes))
+        self._objects = objects
 
     def treedef(self, node: Json, waiting: list[Treedef]) -> Treedef:
         """Return the treedef of a node.
@@ -121,6 +123,11 @@ class _Reader:
             aux = parts[position]
         return aux
 
+    def _made(self, number: int, _depth: int) -> Any:
+        if not 0 <= number < len(self._objects):
+            raise _malformed()
+        return self._objects[number]
+
     def _data(self, text: str, _depth: int) -> Any:
         try:
             payload = bytearray(base64.b64decode(text, validate=True))
@@ -135,6 +142,7 @@ _READ: Final[dict[str, tuple[type, Callable[[_Reader, Any, int], Any]]]] = {
     "object": (str, _Reader._object),
     "sentinel": (list, _Reader._sentinel),
     "like": (list, _Reader._part),
+    "made": (int, _Reader._made),
     "data": (str, _Reader._data),
     "structure": (list, lambda _, value, __: decode(value, ())),
 }

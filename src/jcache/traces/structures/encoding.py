@@ -23,20 +23,22 @@ from jcache.traces.structures.decoding import decode
 _WAY_OUT: Final = "make it a part of an argument, or register its class with `jcache.register_class`"
 
 
-def encode(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
+def encode(treedef: Treedef, likes: Sequence[Treedef], objects: list[Any] | None = None) -> list[Json]:
     """Return a structure as JSON, from which `decode` makes the same structure.
 
     Args:
         treedef: the structure.
         likes: the structures that the JSON may refer to; `decode` needs the same ones.
+        objects: takes the objects that JSON cannot have and that are in no like; `decode` needs equal ones. Without it,
+            a structure that has such an object is refused.
 
     Raises:
         NotStorable: a part of the structure cannot be written, or would be read as another one.
     """
     try:
-        encoded = _encoded(treedef, likes)
-        again = decode(encoded, likes)
-        same = bool(again == treedef) and _encoded(again, likes) == encoded
+        encoded = _encoded(treedef, likes, objects)
+        again = decode(encoded, likes, objects or ())
+        same = bool(again == treedef) and _encoded(again, likes, None if objects is None else []) == encoded
     except NotStorable as refused:
         raise NotStorable(f"The structure of the result cannot be stored: {refused}: {_WAY_OUT}.") from refused
     except Exception as error:
@@ -47,8 +49,9 @@ def encode(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
     return encoded
 
 
-def _encoded(treedef: Treedef, likes: Sequence[Treedef]) -> list[Json]:
+def _encoded(treedef: Treedef, likes: Sequence[Treedef], objects: list[Any] | None = None) -> list[Json]:
     known = _Likes(likes)
+    known.objects = objects
     nodes = list(nodes_of(treedef))
     auxes = [_attempt(known, node) for node in nodes]
     numbers = known.numbers(nodes, [None if isinstance(aux, NotStorable) else json.dumps(aux) for aux in auxes])
@@ -83,6 +86,7 @@ class _Likes:
 
     Attributes:
         first: the position in the likes of the first node with each number.
+        objects: takes the objects that cannot be written otherwise; None if such objects are refused.
     """
 
     def __init__(self, likes: Sequence[Treedef]) -> None:
@@ -91,6 +95,7 @@ class _Likes:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._classes: dict[type, int] = {}
         self.first: dict[int, int] = {}
+        self.objects: list[Any] | None = None
         texts = [json.dumps(node and self.written(node.aux, [index])) for index, node in enumerate(nodes)]
         for index, number in enumerate(self.numbers(nodes, texts)):
             self.first.setdefault(number, index)
@@ -160,6 +165,9 @@ class _Likes:
         for known, where in self._odd:
             if known is aux or (type(known) is type(aux) and _equal(known, aux)):
                 return {"like": where}
+        if at is None and self.objects is not None:
+            self.objects += [] if any(each is aux for each in self.objects) else [aux]
+            return {"made": next(number for number, each in enumerate(self.objects) if each is aux)}
         if at is None:
             shown, within = name_of(type(aux)).removeprefix("builtins:"), self._reason_within(aux)
             raise NotStorable(f"a {shown}, {within or 'which cannot be written and is in no argument'}")
