@@ -164,16 +164,10 @@ def training():
     from flax import linen as nn
     from flax.training.train_state import TrainState
 
-    class Network(nn.Module):
-        width: int
-
-        @nn.compact
-        def __call__(self, x):
-            return nn.Dense(1)(nn.tanh(nn.Dense(self.width, kernel_init=nn.initializers.orthogonal(1.0))(x)))
-
     def train(key, x):
         print("traced")
-        network = Network(8)
+        start = nn.initializers.orthogonal(1.0)
+        network = nn.Sequential((nn.Dense(8, kernel_init=start), nn.tanh, nn.Dense(1)))
         rate = optax.linear_schedule(1e-2, 0.0, 100)
         optimizer = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(rate, eps=1e-5))
         state = TrainState.create(apply_fn=network.apply, params=network.init(key, x), tx=optimizer)

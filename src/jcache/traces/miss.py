@@ -103,8 +103,8 @@ class Miss:
         """Return the recipes of objects; raise `NotStorable`, which names the first of them, if they cannot be kept."""
         try:
             return keep(objects)
-        except NotStorable:
-            structures.encode(treedef, self.request.likes)  # it says which object cannot be written
+        except NotStorable as error:
+            structures.encode(treedef, self.request.likes, why=f", and {error}")  # it names the object, and raises
             raise
 
     def _other_result(self, values: Sequence[Any], treedef: Any) -> str | None:

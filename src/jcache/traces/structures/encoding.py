@@ -23,7 +23,7 @@ from jcache.traces.structures.decoding import decode
 _WAY_OUT: Final = "make it a part of an argument, or register its class with `jcache.register_class`"
 
 
-def encode(treedef: Treedef, likes: Sequence[Treedef], objects: list[Any] | None = None) -> list[Json]:
+def encode(treedef: Treedef, likes: Sequence[Treedef], objects: list[Any] | None = None, why: str = "") -> list[Json]:
     """Return a structure as JSON, from which `decode` makes the same structure.
 
     Args:
@@ -31,6 +31,7 @@ def encode(treedef: Treedef, likes: Sequence[Treedef], objects: list[Any] | None
         likes: the structures that the JSON may refer to; `decode` needs the same ones.
         objects: takes the objects that JSON cannot have and that are in no like; `decode` needs equal ones. Without it,
             a structure that has such an object is refused.
+        why: what the refusal says besides.
 
     Raises:
         NotStorable: a part of the structure cannot be written, or would be read as another one.
@@ -40,7 +41,7 @@ def encode(treedef: Treedef, likes: Sequence[Treedef], objects: list[Any] | None
         again = decode(encoded, likes, objects or ())
         same = bool(again == treedef) and _encoded(again, likes, None if objects is None else []) == encoded
     except NotStorable as refused:
-        raise NotStorable(f"The structure of the result cannot be stored: {refused}: {_WAY_OUT}.") from refused
+        raise NotStorable(f"The structure of the result cannot be stored: {refused}{why}: {_WAY_OUT}.") from refused
     except Exception as error:
         reason = error if isinstance(error, DamagedEntry | Unresolved) else repr(error)
         raise NotStorable(f"The structure of the result cannot be stored: {reason}") from error
