@@ -48,7 +48,12 @@ def test_a_tracer_is_no_constant() -> None:
     import jax
 
     found = []
-    jax.make_jaxpr(lambda x: found.append((is_tracer(x), is_constant(x))) or x)(1.0)
+
+    def note(x: object) -> object:
+        found.append((is_tracer(x), is_constant(x)))
+        return x
+
+    jax.make_jaxpr(note)(1.0)
     assert found == [(True, False)]
     assert is_constant(jax.numpy.ones(1))
     assert not is_tracer(jax.numpy.ones(1))
