@@ -70,7 +70,9 @@ class TraceKeeping:
         trace, request = miss.trace(compilation), miss.request
         difference = self._difference(miss, trace, compilation)
         if miss.is_compared:
-            observers.tell_compared(request.fingerprint.name, request.key, same=difference is None, why=miss.judged.new)
+            observers.tell_compared(
+                request.fingerprint.name, request.key, same=difference is None, why=miss.judged.reason_now()
+            )
         if miss.stored is not None and difference is None:
             if miss.why == NO_PROGRAM and miss.stored.artifact(compilation.signature) is not None:
                 miss.is_refused = True

@@ -17,6 +17,7 @@ from jcache.runtime.worlds.world import LOOSE, World
 from jcache.store.lineage import version_of
 
 _ONE_IN: Final = 50
+_BY_CHANCE: Final = "it may be another in each process"
 _NOT_COMPARED: Final = "it was not compared in this world"
 _PROVISIONAL: Final = 2  # starts that compare a result which may be by chance
 _chance: Final = random.Random()  # noqa: S311  of our own: the program's is as the program left it
@@ -77,11 +78,13 @@ class Judgement(NamedTuple):
         if self.new:
             return f"{self.new}: it is made again and compared at the next start"
         if self.compared is not None and self.compared.left:
-            return f"it may be another in each process: {self.compared.left} more starts compare it"
+            return f"{_BY_CHANCE}: {self.compared.left} more starts compare it"
         return f"{_NOT_COMPARED}: it is made again and compared at the next start"
 
     def reason_now(self) -> str:
         """Return why the entry is made again and compared by this start."""
+        if not self.new and self.compared is not None and (more := self.compared.left):
+            return f"{_BY_CHANCE}: this start compares it" + (f", and {more - 1} more" if more > 1 else "")
         return self.new or (COMPARING if self.compared is not None else _NOT_COMPARED)
 
     def left_after(self, *, by_chance: bool, same: bool) -> int:
