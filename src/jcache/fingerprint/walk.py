@@ -118,12 +118,12 @@ class Walk(References):
         live: Any = function  # as above
         found = name_resolution.find(chain, namespace, live.__builtins__)
         value = found.value
-        label = f"global {self._qualified(found.module or 'builtins', found.name)}"
         if not lookup.is_used and (type(value) in NUMBERS or self.is_only_filled(found.name, value)):
-            return self.unused(label, found.name, value)
+            return self.unused(f"global {found.name}", found.name, value)
         try:
             self._note_looked_up(value, given)
         except Refused as refused:
+            label = f"global {self._qualified(found.module or 'builtins', found.name)}"
             self._above[label] = self._at
             raise self._error(label, refused) from None
         if _reaches_globals(value):
