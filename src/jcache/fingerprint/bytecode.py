@@ -107,7 +107,8 @@ class CodeReads:
             may read any attribute.
         used: the names of variables and attributes that the code loads for more than to count or to store in them.
         whole: those of which the code uses the length, the order or all items, if they name containers.
-        filled: those in which the code stores items, or counts.
+        filled: those in which the code stores items.
+        counted: those of variables of which it does nothing but ``n += 1``.
         opened: those that the code uses for anything but items under constant texts, which are among `attributes` in
             the form ``name[text]``.
         bindings: the import chains that each local name may be bound to.
@@ -120,6 +121,7 @@ class CodeReads:
         self.used: set[str] = set()
         self.whole: set[str] = set()
         self.filled: set[str] = set()
+        self.counted: set[str] = set()
         self.opened: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
 
@@ -130,18 +132,18 @@ def reads(code: CodeType) -> CodeReads:
     listings = [steps_of(one) for one in codes]
     for listing in listings:
         _imports(listing, found)
+    found.counted.update(uses.only_counted([step for listing in listings for step in listing]))
     for one, listing in zip(codes, listings, strict=True):
         counts = uses.counting(listing)
-        taken = (each.value for at, each in enumerate(listing) if each.name in _TAKES and at not in counts)
         written = set(_written(one, listing))
-        found.attributes.update(taken, written)
+        found.attributes.update((each.value for each in listing if each.name in _TAKES), written)
         for name, key in uses.asked(listing):
             found.attributes.update([] if key is None else [f"{name}[{key}]"])
             found.opened.update([name] if key is None else [])
         found.opened.update(written)
         found.used.update(written, uses.used(listing, counts))
         found.whole.update(uses.whole(listing))
-        found.filled.update(uses.filled(listing), (listing[at].value for at in counts))
+        found.filled.update(uses.filled(listing))
         _chains(listing, found)
     return found
 

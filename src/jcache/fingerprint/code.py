@@ -4,7 +4,7 @@ import functools
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
-from jcache.fingerprint.bytecode import IMPORT, Chain, reads, signature
+from jcache.fingerprint.bytecode import Chain, reads, signature
 from jcache.fingerprint.encoding import constant
 from jcache.fingerprint.weak_map import WeakIdentities
 
@@ -12,10 +12,10 @@ from jcache.fingerprint.weak_map import WeakIdentities
 class Lookup:
     """Chain of names that code looks up; all functions with the same look-up share one object."""
 
-    __slots__ = ("chain", "given", "is_used", "name")
+    __slots__ = ("chain", "given", "is_counted", "name")
 
-    def __init__(self, chain: Chain, given: frozenset[Any], *, is_used: bool) -> None:
-        self.chain, self.name, self.given, self.is_used = chain, constant(chain) or b"", given, is_used
+    def __init__(self, chain: Chain, given: frozenset[Any], *, is_counted: bool) -> None:
+        self.chain, self.name, self.given, self.is_counted = chain, constant(chain) or b"", given, is_counted
 
 
 class Meaning(NamedTuple):
@@ -26,7 +26,8 @@ class Meaning(NamedTuple):
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
     used: frozenset[str]  # the names that it uses for more than to count
     whole: frozenset[str]  # those of containers of which it uses the length, the order or all items
-    filled: frozenset[str]  # those in which it counts, or stores items
+    filled: frozenset[str]  # those in which it stores items
+    counted: frozenset[str]  # those of variables of which it does nothing but `n += 1`
     opened: frozenset[str]  # the names that it uses for anything but items under constant texts
 
 
@@ -39,11 +40,13 @@ def meaning(code: CodeType) -> Meaning:
     if known is None:
         found = reads(code)
         lookups = [
-            _lookup(chain, frozenset(found.given.get(chain, ())), is_used=found.used.issuperset(names))
+            _lookup(chain, frozenset(found.given.get(chain, ())), is_counted=chain[0] in found.counted)
             for chain in sorted(found.chains)
-            for names in [chain[1:] if chain[0].startswith(IMPORT) else chain]
         ]
-        names = (frozenset(each) for each in (found.attributes, found.used, found.whole, found.filled, found.opened))
+        names = (
+            frozenset(each)
+            for each in (found.attributes, found.used, found.whole, found.filled, found.counted, found.opened)
+        )
         known = Meaning(signature(code), tuple(lookups), *names)
         _known.put(code, known)
     return known

@@ -20,7 +20,6 @@ from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, tagged, text
 from jcache.fingerprint.opaque import compiled
 from jcache.fingerprint.parts import Part, Parts
-from jcache.fingerprint.snapshot import NUMBERS
 from jcache.jax_internals.registry import registry
 
 _NO_CELL: Final = b"empty0:"
@@ -218,15 +217,16 @@ class References(Parts, ABC):
             except ValueError:
                 items.append(_NO_CELL)
                 continue
-            is_unused = not is_library and each not in meaning(code).used
-            if is_unused and (type(value) in NUMBERS or self.is_only_filled(each, value)):
-                items.append(self.unused(f"closure {each} of {name}", each, value))
+            if type(value) is int and not is_library and each in meaning(code).counted and self.leaves_out():
+                items.append(self.counter(f"closure {each} of {name}", value))
                 continue
             value = self.then(cell, each, value, of_any_type=is_library)
             if is_library and is_hash(value):
                 self.set_aside(f"closure {each} of {name}", value)
                 continue
-            items.append(self._member(f"closure {each} of {name}", self.named_items(each, value)))
+            items.append(
+                self._member(f"closure {each} of {name}", value if is_library else self.named_items(each, value))
+            )
         return items
 
     def _member(self, label: str, value: Any) -> bytes:

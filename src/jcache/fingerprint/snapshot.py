@@ -6,15 +6,15 @@ one, and of a private attribute that an object of a library has set for the firs
 container that the caller passed, for the caller may look for what was added; an integer that the code uses for more
 than to count, such as one that makes each key of a random generator another one; a container of which the code uses
 the length, the order or all items, such as a register that numbers its items; and a container that the code only fills,
-since what it gets is there for other code: a dict that gets more than numbers, such as shapes, and any other one that
-gets what no log has, such as the structure of a pytree.
+since what it gets is there for other code: a dict that gets shapes or types of arrays, and any one that gets functions
+or the structures of pytrees, which no log has.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
 
 import collections
 from collections.abc import Set
-from numbers import Number
+from types import FunctionType
 from typing import Any, Final
 
 from jcache.fingerprint.code import Meaning
@@ -23,8 +23,6 @@ from jcache.fingerprint.describe import vars_of
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
-_WHOLE: Final[Set[type]] = frozenset({int})
-NUMBERS: Final[Set[type]] = frozenset({int, float})  # in which code counts, or sums up seconds
 _SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -37,8 +35,7 @@ class ValueSnapshot:
         self.uses: list[Meaning] = []  # of the functions that a walk has visited
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._grown: set[str] = set()  # the names of containers that have grown
-        self._told: set[str] = set()  # those of containers that tell other code something
-        self._replaced: set[str] = set()  # those of containers that are only filled, and lost or replaced something
+        self._told: set[str] = set()  # those of containers that tell other code of arrays
         self._copies: dict[int, tuple[set[str], Any]] = {}  # by container, with its names
         self._values: dict[Place, Any] = {}
         self._alive: list[object] = []
@@ -53,13 +50,8 @@ class ValueSnapshot:
         """Return the labels of the attributes that no code reads and that have another value in a later snapshot."""
         missing = object()
         before, after = self._unread, now._unread
-        counted = set[str]().union(*(each.filled for each in now.uses))
-        found = []
-        for label in sorted({*before, *after}):
-            numbers = NUMBERS if label.split()[1] in counted else _WHOLE
-            if not _is_same(before.get(label, missing), after.get(label, missing), numbers):
-                found.append(label)
-        return found
+        labels = sorted({*before, *after})
+        return [each for each in labels if not _is_same(before.get(each, missing), after.get(each, missing))]
 
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
@@ -69,15 +61,9 @@ class ValueSnapshot:
         """Return whether code uses one of some names."""
         return any(not each.used.isdisjoint(names) for each in self.uses)
 
-    def found_later(self, aside: Set[str]) -> set[str]:
-        """Return those of some names which code uses in another way than was assumed.
-
-        Args:
-            aside: ``name[]`` is assumed to be a dict that code asks only for items under constant texts, and ``name=``
-                a container that it only fills.
-        """
-        opened = {name for name in aside if name[-2:] == "[]" and any(name[:-2] in each.opened for each in self.uses)}
-        return opened | {name for name in aside if name[-1:] == "=" and self.uses_any({name[:-1]})}
+    def opens(self, name: str) -> bool:
+        """Return whether code uses something of a name for more than items under constant texts."""
+        return any(name in each.opened for each in self.uses)
 
     def add(self, container: Any, name: str) -> None:
         """Copy a container of a type in `GROWING` and of some name, with the attributes that it may have been given."""
@@ -106,16 +92,6 @@ class ValueSnapshot:
         kept = [(name, each) for name, each in held if name in known or not name.startswith("_")]
         return [(name, each if known.get(name, _SET) is _SET else known[name]) for name, each in kept]
 
-    def watch(self, container: Any, name: str) -> None:
-        """Copy a container that code only fills, or note what a call has done to one that was copied."""
-        copied = self._copies.get(id(container))
-        if copied is None:
-            self.add(container, name)
-        elif not _has_grown(copied[1], container, NUMBERS):
-            self._replaced.add(name)
-        elif _tells(copied[1], container):
-            self._told.add(name)
-
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""
         names, copy = self._copies.get(id(container), (set[str](), None))
@@ -139,42 +115,39 @@ class ValueSnapshot:
         filled = set[str]().union(*(each.filled for each in now.uses))
         counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & used)]
         counted += [f"`{name}` grows, and all of it is used" for name in sorted(self._grown & whole)]
-        counted += [f"`{name}` was changed" for name in sorted(self._replaced)]
         return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]
 
 
-def _has_grown(before: Any, now: Any, numbers: Set[type] = _WHOLE) -> bool:
-    """Return whether all items of a container are still there, in their places, but for numbers of some types."""
+def _has_grown(before: Any, now: Any) -> bool:
+    """Return whether all items of a container are still there, in their places."""
     if type(before) is not type(now) or len(before) > len(now):
         return False
     if isinstance(before, dict):
         missing = object()
-        return all(_is_same(value, now.get(key, missing), numbers) for key, value in before.items())
+        return all(_is_same(value, now.get(key, missing)) for key, value in before.items())
     if isinstance(before, set):
         return bool(before <= now)
-    return all(_is_same(one, other, numbers) for one, other in zip(before, now, strict=False))
+    return all(_is_same(one, other) for one, other in zip(before, now, strict=False))
 
 
 def _tells(before: Any, now: Any) -> bool:
-    """Return whether a container that has grown tells more than counts and times do, or a log."""
+    """Return whether a container that has grown tells of arrays: a dict of their shapes or types, or of structures and
+    functions; any other container of the latter two. Counts, times and the records of a log tell nothing.
+    """
     if isinstance(now, dict):
-        return not all(_are_of_numbers(value) for key, value in now.items() if key not in before)
+        return any(_is_of_array(value) for key, value in now.items() if key not in before)
     added = now - before if isinstance(now, set) else list(now)[len(before) :]
-    return not all(map(_is_plain, added))
+    return any(map(_is_structure, added))
 
 
-def _are_of_numbers(value: Any) -> bool:
-    return isinstance(value, Number) or (type(value) is list and all(isinstance(each, Number) for each in value))
+def _is_of_array(value: Any) -> bool:
+    is_shape = type(value) is tuple and all(type(each) is int for each in value)
+    return is_shape or hasattr(value, "dtype") or type(value).__module__.startswith("numpy") or _is_structure(value)
 
 
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is a scalar, or a tuple, list or dict of scalars, as the records of a log are."""
-    if type(value) is dict:
-        return all(map(_is_plain, [*value, *value.values()]))
-    return isinstance(value, Number | str | bytes | None) or (
-        type(value) in {tuple, list} and all(map(_is_plain, value))
-    )
+def _is_structure(value: Any) -> bool:
+    return type(value) is FunctionType or type(value).__name__ == "PyTreeDef"
 
 
-def _is_same(before: Any, now: Any, numbers: Set[type] = _WHOLE) -> bool:
-    return before is now or (type(before) in numbers and type(now) in numbers)
+def _is_same(before: Any, now: Any) -> bool:
+    return before is now or type(before) is type(now) is int

@@ -12,14 +12,16 @@ _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_D
 _LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
 _BEFORE_STORE: Final = frozenset({"SWAP", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
 _BINDS: Final = frozenset({"DELETE_GLOBAL", "IMPORT_FROM", "STORE_DEREF", "STORE_GLOBAL"})
-_AFTER_KEY: Final = frozenset({"CALL", "LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL"})
+_STORED: Final = {
+    "STORE_GLOBAL": _GLOBALS, "STORE_NAME": _GLOBALS, "STORE_DEREF": _CELLS, "STORE_ATTR": ATTRIBUTE,
+}  # fmt: skip
 _ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
 _TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
 _CALLS: Final = frozenset({"CALL", "KW_NAMES", "CALL_KW"})
+_SLICES: Final = frozenset({"BINARY_SLICE", "BUILD_SLICE"})
 _INDEXES: Final = frozenset({"BINARY_SUBSCR", "BINARY_OP"})
 _TESTS: Final = ("GET_ITER", "POP_JUMP", "TO_BOOL", "UNARY_NOT", "JUMP_IF")
-_ITEMS: Final = frozenset({"BINARY_SUBSCR", "BINARY_OP", "CALL"})
 _STORE_ITEM: Final = "STORE_SUBSCR"
 _ADDS: Final = frozenset({"add", "append", "appendleft", "extend", "update"})  # methods that return None
 _OF_ALL: Final = frozenset({"copy", "items", "keys", "pop", "popitem", "popleft", "values"})
@@ -51,20 +53,46 @@ def counting(listing: list[Step]) -> set[int]:
     """Return the places of the first loads in statements like ``n += 1`` or ``o.n = o.n + 1``."""
     found = set[int]()
     for at, each in enumerate(listing):
-        if each.name.startswith("STORE_") and _before(listing, at) == "BINARY_OP":
+        if each.name in _STORED and _before(listing, at) == "BINARY_OP":
             steps = ((number, listing[number]) for number in _statement(listing, at))
-            loads = (number for number, step in steps if step.name in _LOADS and step.value == each.value)
+            loads = (n for n, step in steps if step.name in _STORED[each.name] and step.value == each.value)
             found.update(number for number in [next(loads, None)] if number is not None and _is_added(listing, number))
     return found
 
 
+def only_counted(listing: list[Step]) -> set[str]:
+    """Return the names of variables from outside of which code does nothing but ``n += 1``, or prints them as well."""
+    steady = {at for at in range(len(listing) - 3) if _is_steady(listing[at : at + 4])}
+    printed = set[int]()
+    for at, each in enumerate(listing):
+        places = _statement(listing, at) if each.name == "POP_TOP" else range(0)
+        printed.update(places if places and _prints(listing[places.start]) else ())
+    loads = {at for at, each in enumerate(listing) if each.name in _LOADS | _BINDS}
+    stores = {at + 3 for at in steady}
+    other = {listing[at].value for at in loads - steady - stores - printed}
+    return {listing[at].value for at in steady} - other
+
+
+def _is_steady(steps: list[Step]) -> bool:
+    """Return whether four instructions are ``n += 1``, with any constant integer."""
+    load, constant, operator, store = steps
+    if load.name not in _STORED.get(store.name, ()) or store.name == "STORE_ATTR" or load.value != store.value:
+        return False
+    is_integer = constant.name == "LOAD_CONST" and type(constant.value) is int
+    return is_integer and operator.name == "BINARY_OP"
+
+
 def _is_added(listing: list[Step], at: int) -> bool:
-    """Return whether an operator takes what is loaded at a place, and no function that is called with it."""
+    """Return whether only operators take what is loaded at a place, and what they make of it, until it is stored."""
     above = 0  # the number of values above it on the stack
     for each in listing[at + 1 :]:
+        if each.name.startswith("STORE_") or each.name == "YIELD_VALUE":
+            return each.name != "YIELD_VALUE"
         above += each.effect
         if each.effect < 0 and above < 1:
-            return each.name == "BINARY_OP"
+            if each.name != "BINARY_OP":
+                return False
+            above = 0
     return False
 
 
@@ -74,12 +102,15 @@ def _statement(listing: list[Step], end: int) -> range:
     return range(next(ends, -1) + 1, end)
 
 
+def _prints(first: Step) -> bool:
+    return first.name in _GLOBALS and first.value == "print"
+
+
 def _tells(statement: list[Step]) -> bool:
     """Return whether a statement calls `print`, or a method of a logger."""
     first, second = statement[0], statement[min(1, len(statement) - 1)]
-    if first.name in _GLOBALS and first.value == "print":
-        return True
-    return second.name in ATTRIBUTE and second.value in _TELLS and first.value != "jax"
+    is_method = second.called and second.name in ATTRIBUTE and second.value in _TELLS
+    return _prints(first) or (is_method and first.value != "jax")
 
 
 def _before(listing: list[Step], at: int) -> str:
@@ -105,30 +136,29 @@ def _takes_all(listing: list[Step], at: int) -> bool:
         return called.name in _GLOBALS and called.value in _TAKES_ALL
     if after.name == "LOAD_CONST" and type(after.value) is int and after.value < 0:
         return listing[at + 2].name in _INDEXES
+    if any(each.name in _SLICES for each in listing[at + 3 : at + 5]) and after.name.startswith("LOAD_"):
+        return True
     return after.name.startswith(_TESTS) or (after.name in ATTRIBUTE and after.value in _OF_ALL)
 
 
 def filled(listing: list[Step]) -> Iterator[str]:
-    """Yield the names of what only gets an item, as in ``n[k] = v``, ``n[k] += v``, ``n.append(v)``, ``n[k].append(v)``
-    and ``n.setdefault(k, []).append(v)``.
-    """
+    """Yield the names of what only gets an item, as in ``n[k] = v`` and ``n.append(v)``."""
     for at, each in enumerate(listing):
         if each.name in _LOADS and _is_filled(listing, at):
             yield each.value
 
 
 def _is_filled(listing: list[Step], at: int) -> bool:
-    """Return whether what is loaded at a place only gets an item, or an item of it does."""
-    above, copied = 0, False  # the number of values above it on the stack, and whether it was copied to its item's key
-    for number, each in enumerate(listing[at + 1 :], at + 1):
-        if above == 0 and each.name in ATTRIBUTE and each.value != "setdefault":
+    """Return whether what is loaded at a place only gets an item: it lies below the item's key on the stack then."""
+    above = 0  # the number of values above it
+    for each in listing[at + 1 :]:
+        if above == 0 and each.name in ATTRIBUTE:
             return _adds(each)
         if each.name == _STORE_ITEM or each.name.startswith(_ENDS_STATEMENT):
-            return each.name == _STORE_ITEM and above == 1 + copied
-        copied |= each.name == "COPY" and above == 1
+            return each.name == _STORE_ITEM and above == 1
         above += each.effect
-        if above < 1 and each.effect < 0:
-            return each.name in _ITEMS and above == 0 and _adds(listing[number + 1])
+        if above < 1:
+            return False
     return False
 
 
@@ -138,8 +168,8 @@ def _adds(step: Step) -> bool:
 
 
 def asked(listing: list[Step]) -> Iterator[tuple[str, str | None]]:
-    """Yield the names of what is loaded, each with the constant text that it is asked for, as in ``n["key"]``,
-    ``n.get("key")`` and ``"key" in n``; with None for any other use.
+    """Yield the names of what is loaded, each with the constant text that it is asked for, as in ``n["key"]`` and
+    ``n.get("key")``; with None for any other use.
     """
     for at, each in enumerate(listing):
         if each.name in _LOADS or each.name in _BINDS:
@@ -150,10 +180,8 @@ def _key(listing: list[Step], at: int) -> str | None:
     """Return the constant text that what is loaded at a place is asked for; None if anything else is done with it."""
     first, second, third = (listing[at + 1 : at + 4] + [listing[-1]] * 3)[:3]
     key: Any = None
-    if first.name == "CONTAINS_OP" and at and listing[at - 1].name == "LOAD_CONST":
-        key = listing[at - 1].value
-    elif first.name == "LOAD_CONST" and (second.name == "BINARY_SUBSCR" or second[:3:2] == ("BINARY_OP", INDEX)):
+    if first.name == "LOAD_CONST" and (second.name == "BINARY_SUBSCR" or second[:3:2] == ("BINARY_OP", INDEX)):
         key = first.value
-    elif first.name in ATTRIBUTE and first.value == "get" and second.name == "LOAD_CONST":
-        key = second.value if third.name in _AFTER_KEY else None
+    elif first.name in ATTRIBUTE and (first.value, first.called) == ("get", True) and second.name == "LOAD_CONST":
+        key = second.value if third.name == "CALL" and third.number == 1 else None
     return key if type(key) is str else None

@@ -25,6 +25,10 @@ CACHED: Final = "cached property"
 _TOLD: Final = frozenset(
     {"__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__annotate__", "__type_params__"}
 )
+BY_FRAME: Final = "(variables by name)"  # stands among the names where code may reach any variable
+_REACH_VARIABLES: Final = frozenset(
+    {"cell_contents", "__closure__", "f_locals", "f_globals", "__globals__", "getclosurevars", BY_FRAME}
+)
 
 
 class Encoder:
@@ -39,7 +43,7 @@ class Encoder:
         self.nones: set[str] = set()  # names of attributes that are None
         self.names: set[str] = {attributes.ALL}  # of attributes that count
         self.aside: set[str] = set()  # names of attributes that were left out
-        self.filled: dict[int, str] = {}  # by address, containers that code only fills: their names with "=" behind
+        self.narrowed: list[tuple[str, int]] = []  # names and addresses of dicts of which some items are left out
         self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
         self.is_given = False  # whether the caller passed the value: then all its attributes count
         self._readings = Readings()
@@ -131,24 +135,17 @@ class Encoder:
                 self.snapshot.add(value, self.place or self.label_name())
         return handler(self, value)
 
-    def is_only_filled(self, name: str, value: Any) -> bool:
-        """Return whether a value is a container that code fills under a name, and does nothing else with."""
-        marked = f"{name}="
-        if type(value) not in GROWING or not self.names.isdisjoint({attributes.ALL, marked}):
+    def leaves_out(self, *marks: str) -> bool:
+        """Return whether a variable's value may be left out: code reaches variables by name alone, and no mark is set."""
+        if not self.names.isdisjoint({attributes.ALL, *_REACH_VARIABLES, *marks}):
             return False
-        if not any(name in each.filled for each in self.snapshot.uses) or self.snapshot.found_later({marked}):
-            return False
-        self.aside.add(marked)
-        self.filled[id(value)] = marked
-        self.alive.append(value)
+        self.aside.update(_REACH_VARIABLES, marks)
         return True
 
-    def unused(self, label: str, name: str, value: Any) -> bytes:
-        """Encode a number in which code only counts, or a container that it only fills, by its type alone."""
+    def counter(self, label: str, value: int) -> bytes:
+        """Encode an integer in which code only counts by its type alone."""
         self.set_aside(label, value)
-        if type(value) in GROWING:
-            (self._before or self.snapshot).watch(value, name)
-        return tagged(b"unused", type(value).__name__.encode())
+        return tagged(b"counter", b"")
 
     def reading(self, value: Any) -> bytes:
         """Encode a clock reading or a random value by its type alone, because each process has its own."""
@@ -168,19 +165,30 @@ class Encoder:
         return value
 
     def named_items(self, name: str, value: Any) -> Any:
-        """Return the items of a dict that code names, if it uses a dict of this name by no other means.
+        """Return a dict without the scalars that code does not name, if it uses the dict by constant texts alone.
 
-        The other items are set aside. Anything else is returned as it is.
+        They are set aside. Anything else is returned as it is.
         """
-        if type(value) is not dict or attributes.ALL in self.names or f"{name}[]" in self.names:
+        if type(value) is not dict or not self.leaves_out(f"{name}[]"):
             return value
-        others = {key: each for key, each in value.items() if f"{name}[{key}]" not in self.names}
-        found = {key: each for key, each in value.items() if key not in others}
-        if not found or not others or self.snapshot.found_later({f"{name}[]"}):
+        asked = {key for key in value if type(key) is str and f"{name}[{key}]" in self.names}
+        others = {key: each for key, each in value.items() if type(key) is str and type(each) in SCALARS}
+        others = {key: each for key, each in others.items() if key not in asked}
+        if not asked or not others or self.snapshot.opens(name):
             return value
-        self.aside.update(f"{name}[{key}]" for key in ("", *others))
+        self.aside.update(f"{name}[{key}]" for key in others)
+        self.narrowed.append((name, id(value)))
+        self.alive.append(value)
         self.set_aside(f"items of {name}", others)
-        return found
+        return {key: each for key, each in value.items() if key not in others}
+
+    def found_whole(self) -> set[str]:
+        """Return a mark for each dict of which items were left out, though code reaches it in another way, too."""
+        names = dict[int, set[str]]()
+        for name, address in self.narrowed:
+            names.setdefault(address, set()).add(name)
+        shared = {name for at, known in names.items() if at in self.seen or len(known) > 1 for name in known}
+        return {f"{name}[]" for name, _ in self.narrowed if name in shared or self.snapshot.opens(name)}
 
     def is_reading(self, value: Any) -> bool:
         """Return whether a scalar is a clock reading."""
@@ -253,7 +261,7 @@ class Encoder:
         """Encode the attributes of an object that count, without those named in `beside`."""
         kind = type(value)
         wholly = self._is_whole(kind)
-        found = list[tuple[str, Any]]()
+        found = []
         held, is_library = list(attributes.held(value)), self.is_library(kind)
         if self.may_grow and is_library:
             held = (self._before or self.snapshot).without_memos(value, held)
@@ -268,12 +276,9 @@ class Encoder:
                 self.set_aside(f"{what} {name} of {kind.__qualname__}", each)
             elif attributes.is_hash(each, name) and (is_library or attributes.is_hash_of(each, value)):
                 self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
-            elif not wholly and self.is_only_filled(name, each):
-                found.append((name, self.unused(f"container {name} of {kind.__qualname__}", name, each)))
             else:
                 self.nones.update([name] if each is None else ())
-                each = self.then(value, name, each)
-                found.append((name, each if wholly else self.named_items(name, each)))
+                found.append((name, self.then(value, name, each)))
         self.note_order(name for name, _ in found)
         return self.attributes(found)
 

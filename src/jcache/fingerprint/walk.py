@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Collection, Iterable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import attributes, chance, methods, module_finders, name_resolution, origins
@@ -28,7 +28,8 @@ from jcache.fingerprint.loose import ModuleGlobals
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.snapshot import NUMBERS, ValueSnapshot
+from jcache.fingerprint.snapshot import ValueSnapshot
+from jcache.fingerprint.values import BY_FRAME
 from jcache.jax_internals.registry import rank
 
 _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
@@ -66,8 +67,8 @@ class Walk(References):
         self._globals: dict[tuple[str, str], list[tuple[Any, bytes]]] = {}
         self.names = set(names)
         self._seeds: set[str] = set()
-        self._modules: set[str] = set()  # whose globals are set aside,
-        self._has_all_modules = False  # or those of all
+        self._modules: set[str] = set()  # whose globals are set aside
+        self._has_all_modules = False
 
     def run(self) -> None:
         super().run()
@@ -80,8 +81,7 @@ class Walk(References):
 
         If it has, another walk must begin with the `names` of this one.
         """
-        shared = (name for address, name in self.filled.items() if address in self.seen)
-        self.names.update(self.snapshot.found_later(self.aside), shared)
+        self.names.update(self.found_whole())
         return self.names.isdisjoint({*self.unread, *self.aside, *([attributes.ALL] if self.aside else [])})
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
@@ -115,17 +115,17 @@ class Walk(References):
         value = namespace.get(chain[0]) if len(chain) == 1 else None
         if type(value) is FunctionType and origins.of_path(value.__code__.co_filename) == origins.USER:
             return self._nodes.get(id(value)) or self.user_function(value)  # what follows finds the same, more slowly
-        live: Any = function  # as above
-        found = name_resolution.find(chain, namespace, live.__builtins__)
+        found = name_resolution.find(chain, namespace, cast("Any", function).__builtins__)
         value = found.value
-        if not lookup.is_used and (type(value) in NUMBERS or self.is_only_filled(found.name, value)):
-            return self.unused(f"global {found.name}", found.name, value)
+        if lookup.is_counted and type(value) is int and "print" not in namespace and self.leaves_out():
+            return self.counter(f"global {found.name}", value)
         try:
             self._note_looked_up(value, given)
         except Refused as refused:
             label = f"global {self._qualified(found.module or 'builtins', found.name)}"
             self._above[label] = self._at
             raise self._error(label, refused) from None
+        self.names.update([BY_FRAME] if value is builtins.locals or value is builtins.globals else [])
         if _reaches_globals(value):
             self.names.update([] if value is builtins.globals else [attributes.ALL])
             return self.namespace(namespace)
