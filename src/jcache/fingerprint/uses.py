@@ -134,10 +134,10 @@ def _takes_all(listing: list[Step], at: int) -> bool:
     if after.name in _CALLS and first:
         called = listing[first - 1]
         return called.name in _GLOBALS and called.value in _TAKES_ALL
-    if after.name == "LOAD_CONST" and type(after.value) is int and after.value < 0:
-        return listing[at + 2].name in _INDEXES
     if any(each.name in _SLICES for each in listing[at + 3 : at + 5]) and after.name.startswith("LOAD_"):
         return True
+    if after.name == "LOAD_CONST" and type(after.value) is int and after.value < 0:
+        return listing[at + 2].name in _INDEXES
     return after.name.startswith(_TESTS) or (after.name in ATTRIBUTE and after.value in _OF_ALL)
 
 

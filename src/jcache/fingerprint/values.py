@@ -136,7 +136,7 @@ class Encoder:
         return handler(self, value)
 
     def leaves_out(self, *marks: str) -> bool:
-        """Return whether a variable's value may be left out: code reaches variables by name alone, and no mark is set."""
+        """Return whether values of variables may be left out: code reaches these by name alone, and no mark is set."""
         if not self.names.isdisjoint({attributes.ALL, *_REACH_VARIABLES, *marks}):
             return False
         self.aside.update(_REACH_VARIABLES, marks)
