@@ -50,13 +50,21 @@ COUNTED_AND_MORE = (
 )
 ASKS = {
     "x = n['a']": {"a"}, "x = o.n['a']['b']": {"a"}, "x = n['a'] and n['b']": {"a", "b"}, "n['a'](x)": {"a"},
-    "x = o.n.get('a')": {"a"}, "f(n['a'], x=n.get('b'))": {"a", "b"},
+    "x = o.n.get('a')": {"a"}, "x = n.get('a', 1)": {"a"}, "f(n['a'], x=n.get('b'))": {"a", "b"},
 }  # fmt: skip
 OPENS = (
     *("n.get(x)", "f(n)", "n['a'] = 1", "n['a'] += 1", "del n['a']", "x = n[x]", "x = n['a', 'b']", "x = n[0]"),
     *("for x in n: f(x)", "f(**n)", "x = (n, 'a')", "x = f(n, 'a')['b']", "x = n", "x = n.get", "x = n.items()"),
     *("x = f'{n}'", "x = n == 'a'", "x = x['a'] in n", "x = n.get('a' if x else 'b')", "x = n['a' if x else 'b']"),
-    *("x = n.get('a', 1)", "x = n.get('a' + y)", "x = n.get('a', x + 1)", "x = 'a' in n", "x = n.get('a' == y)"),
+    *(
+        "x = n.get('a', y)",
+        "x = n.get('ab'[y])",
+        "x = n.get('a' + y)",
+        "x = n.get('a', 1, 2)",
+        "x = n.get('a', x + 1)",
+        "x = 'a' in n",
+        "x = n.get('a' == y)",
+    ),
     *("x = (('a' if x else 'b') in n)", "x = n.get(f'a{x}')", "x = n['a' + y]"),
     *("x = n.get('a') or n", "x = n.get('a', n)", "from m import n", "n.get(*['a'])", "n.get('a', *x)"),
 )

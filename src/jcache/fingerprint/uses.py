@@ -178,10 +178,11 @@ def asked(listing: list[Step]) -> Iterator[tuple[str, str | None]]:
 
 def _key(listing: list[Step], at: int) -> str | None:
     """Return the constant text that what is loaded at a place is asked for; None if anything else is done with it."""
-    first, second, third = (listing[at + 1 : at + 4] + [listing[-1]] * 3)[:3]
+    first, second, third, fourth = (listing[at + 1 : at + 5] + [listing[-1]] * 4)[:4]
     key: Any = None
     if first.name == "LOAD_CONST" and (second.name == "BINARY_SUBSCR" or second[:3:2] == ("BINARY_OP", INDEX)):
         key = first.value
     elif first.name in ATTRIBUTE and (first.value, first.called) == ("get", True) and second.name == "LOAD_CONST":
-        key = second.value if third.name == "CALL" and third.number == 1 else None
+        call = fourth if third.name == "LOAD_CONST" else third
+        key = second.value if call.name == "CALL" and call.number == 1 + (call is fourth) else None
     return key if type(key) is str else None
