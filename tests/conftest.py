@@ -79,9 +79,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """A test that starts JAX, and a proof, is in the long tier, but for those that are marked `smoke`.
 
     Whatever takes longer than a second, all its cases together, may be marked `full`: then it is in the long tier, too.
-    There, a sixth of each test's cases run, and a quarter of the tests that have one case and are not of the contract:
-    the same in each run, unless `--wide` asks for all, or `::` or `-k` names some, or the test is marked `whole`. What
-    is marked `wide` is left out.
+    There, a twelfth of each test's cases run, and an eighth of the tests that have one case and are not of the
+    contract: the same in each run, unless `--wide` asks for all, or `::` or `-k` names some, or the test is marked
+    `whole`. What is marked `wide` is left out.
     """
     for item in items:
         if item.path.is_relative_to(TESTS / "contract"):
@@ -112,8 +112,8 @@ def narrowed(items: list[pytest.Item]) -> set[pytest.Item]:
         elif cases[0].get_closest_marker("whole"):
             continue
         elif len(cases) > 1:
-            left_out.update(case for number, case in enumerate(cases) if number % 6)
-        elif not cases[0].get_closest_marker("contract") and crc32(name.encode()) % 4:
+            left_out.update(case for number, case in enumerate(cases) if number % 12)
+        elif not cases[0].get_closest_marker("contract") and crc32(name.encode()) % 8:
             left_out.update(cases)
     return left_out
 

@@ -59,6 +59,7 @@ def read(bodies: list[tuple[str, str]], cfg: dict[str, Any], directory: Path) ->
         return module.use(1), key
 
 
+@pytest.mark.whole
 @given(bodies=st.lists(st.tuples(st.sampled_from(STATEMENTS), st.sampled_from(READS)), min_size=1, max_size=3))
 def test_an_item_that_has_an_effect_is_in_the_key(
     bodies: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory

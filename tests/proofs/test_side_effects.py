@@ -106,6 +106,7 @@ class Model:
         return result
 
 
+@pytest.mark.whole
 @given(program=programs())
 def test_calls_that_are_served_change_no_result(
     program: tuple[str, list[tuple[str, int]]], tmp_path_factory: pytest.TempPathFactory

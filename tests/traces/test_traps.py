@@ -226,6 +226,7 @@ def test_structures_that_are_hard_to_keep(tmp_path: Path, program: str) -> None:
     check_clean(root)
 
 
+@pytest.mark.whole
 def test_objects_beside_the_leaves_of_a_result_are_made_again(tmp_path: Path) -> None:
     """What the function reaches by a name is itself; what it has made is made once, with its closures and state."""
     root = tmp_path / "root"
