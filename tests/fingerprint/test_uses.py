@@ -78,10 +78,7 @@ def made(body: str) -> FunctionType:
 
 def names(body: str, of: str) -> set[str]:
     """Return the names that a function with a body uses in some way."""
-    listing = steps_of(made(body).__code__)
-    if of == "used":
-        return set(uses.used(listing, uses.counting(listing)))
-    return set(getattr(uses, of)(listing))
+    return set(getattr(uses, of)(steps_of(made(body).__code__)))
 
 
 @pytest.mark.parametrize("body", [*COUNTS, *USES])

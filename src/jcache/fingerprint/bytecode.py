@@ -134,14 +134,13 @@ def reads(code: CodeType) -> CodeReads:
         _imports(listing, found)
     found.counted.update(uses.only_counted([step for listing in listings for step in listing]))
     for one, listing in zip(codes, listings, strict=True):
-        counts = uses.counting(listing)
         written = set(_written(one, listing))
         found.attributes.update((each.value for each in listing if each.name in _TAKES), written)
         for name, key in uses.asked(listing):
             found.attributes.update([] if key is None else [f"{name}[{key}]"])
             found.opened.update([name] if key is None else [])
         found.opened.update(written)
-        found.used.update(written, uses.used(listing, counts))
+        found.used.update(written, uses.used(listing))
         found.whole.update(uses.whole(listing))
         found.filled.update(uses.filled(listing))
         _chains(listing, found)

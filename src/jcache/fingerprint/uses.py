@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from typing import Any, Final
 
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step
@@ -12,6 +12,7 @@ _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_D
 _LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
 _BEFORE_STORE: Final = frozenset({"SWAP", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
 _BINDS: Final = frozenset({"DELETE_GLOBAL", "IMPORT_FROM", "STORE_DEREF", "STORE_GLOBAL"})
+_NAMES: Final = _LOADS | _BINDS
 _STORED: Final = {
     "STORE_GLOBAL": _GLOBALS, "STORE_NAME": _GLOBALS, "STORE_DEREF": _CELLS, "STORE_ATTR": ATTRIBUTE,
 }  # fmt: skip
@@ -31,25 +32,24 @@ _TAKES_ALL: Final = frozenset(
 )  # fmt: skip
 
 
-def used(listing: list[Step], counts: Set[int]) -> Iterator[str]:
+def used(listing: list[Step]) -> Iterator[str]:
     """Yield the names that are loaded or bound, but for those in which code counts, for what is only printed or logged,
     and for what only an item is stored in.
-
-    Args:
-        listing: the instructions.
-        counts: the places that `counting` returns for them.
     """
-    left_out = {*counts, *(at for at, each in enumerate(listing) if each.name in _LOADS and _is_filled(listing, at))}
+    left_out = {
+        *_counting(listing),
+        *(at for at, each in enumerate(listing) if each.name in _LOADS and _is_filled(listing, at)),
+    }
     for at, each in enumerate(listing):
         if each.name == "POP_TOP" and (places := _statement(listing, at)) and _tells(listing[places.start : at]):
             left_out.update(places)
     for at, each in enumerate(listing):
         is_left_out = _before(listing, at) == "BINARY_OP" if each.name in _BINDS else at in left_out
-        if each.name in _LOADS | _BINDS and not is_left_out:
+        if each.name in _NAMES and not is_left_out:
             yield each.value
 
 
-def counting(listing: list[Step]) -> set[int]:
+def _counting(listing: list[Step]) -> set[int]:
     """Return the places of the first loads in statements like ``n += 1`` or ``o.n = o.n + 1``."""
     found = set[int]()
     for at, each in enumerate(listing):
@@ -67,7 +67,7 @@ def only_counted(listing: list[Step]) -> set[str]:
     for at, each in enumerate(listing):
         places = _statement(listing, at) if each.name == "POP_TOP" else range(0)
         printed.update(places if places and _prints(listing[places.start]) else ())
-    loads = {at for at, each in enumerate(listing) if each.name in _LOADS | _BINDS}
+    loads = {at for at, each in enumerate(listing) if each.name in _NAMES}
     stores = {at + 3 for at in steady}
     other = {listing[at].value for at in loads - steady - stores - printed}
     return {listing[at].value for at in steady} - other
@@ -172,7 +172,7 @@ def asked(listing: list[Step]) -> Iterator[tuple[str, str | None]]:
     ``n.get("key")``; with None for any other use.
     """
     for at, each in enumerate(listing):
-        if each.name in _LOADS or each.name in _BINDS:
+        if each.name in _NAMES:
             yield each.value, _key(listing, at) if each.name in _LOADS else None
 
 
