@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from zlib import crc32
 
@@ -35,11 +36,12 @@ SURROUNDINGS = (
     "JAX_", "XLA_", "JCACHE_", "PHASIC_", "TRITON_", "XDG_", "PYTHON", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR",
     "CLICOLOR", "PY_COLORS", "TERMINAL_WIDTH", "GITHUB_ACTIONS",
 )  # fmt: skip
+_MODULES: dict[str, ModuleType] = {}  # those that are known to lie outside the scratch directory
 TOUCHING = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink", "os.truncate")
 
 # A run tries the examples and seeds of the last one, so that it fails for what was changed; `--search` tries new ones.
 _CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-settings.register_profile("jcache", deadline=None, suppress_health_check=_CHECKS, derandomize=True, max_examples=50)
+settings.register_profile("jcache", deadline=None, suppress_health_check=_CHECKS, derandomize=True, max_examples=30)
 settings.register_profile("search", deadline=None, suppress_health_check=_CHECKS)
 settings.load_profile("jcache")
 
@@ -143,8 +145,12 @@ def own_world(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
     monkeypatch.setattr(input_files, "_looked_at", 0)
     scratch = str(tmp_path_factory.getbasetemp())
     for name, module in list(sys.modules.items()):
+        if _MODULES.get(name) is module:
+            continue
         if str(getattr(module, "__file__", None)).startswith(scratch):
             del sys.modules[name]
+        else:
+            _MODULES[name] = module
     world = sys.modules.get("jcache.runtime.worlds.world")
     if world is not None:
         monkeypatch.setattr(world, "_sources", vars(world)["Sources"]())
