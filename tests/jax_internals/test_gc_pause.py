@@ -117,6 +117,38 @@ def test_what_an_import_makes_is_old(before: str, count: int, is_old: bool) -> N
     assert json.loads(done.stdout) == [is_old, True, 1, before != "off"]
 
 
+OF_JAX = """
+import gc, json, sys
+from jcache.jax_internals.gc_pause import collector
+
+class Own:
+    pass
+
+before = sys.argv[1]
+if before == "an object of the program": kept = Own()
+if before == "many objects": kept = [[] for _ in range(70_000)]
+if before == "JAX": sys.modules["jax"] = sys
+if before == "off": gc.disable()
+with collector.waits_for_imports(of_jax=True):
+    made = [[] for _ in range(50_000)]
+later = [[]]
+later.append(later)
+del later
+print(json.dumps([gc.get_freeze_count() >= 50_000, any(each is made for each in gc.get_objects()), gc.collect() > 0]))
+"""
+
+
+@pytest.mark.parametrize("before", ["nothing", "numpy", "an object of the program", "many objects", "JAX", "off"])
+def test_what_the_import_of_jax_makes_is_frozen(before: str) -> None:
+    """If no object of the program exists before, what is made while JAX is imported is never looked at again; later
+    garbage is freed. Else a program's garbage could stay for good, so nothing is frozen.
+    """
+    program = f"import numpy\n{OF_JAX}" if before == "numpy" else OF_JAX
+    done = subprocess.run([sys.executable, "-c", program, before], capture_output=True, text=True, check=True)
+    is_frozen = before in {"nothing", "numpy"}
+    assert json.loads(done.stdout) == [is_frozen, not is_frozen, True]
+
+
 FORKING = """
 import gc, os, threading
 from jcache.jax_internals.gc_pause import collector

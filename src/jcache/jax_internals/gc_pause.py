@@ -2,7 +2,9 @@
 
 The objects that the first two allocate stay in use, so collecting would free almost none of them, and with the heap of
 a large program each collection takes a tenth of a second. After an import they also go to the oldest generation at
-once: the next two collections would look at each of JAX's 160,000 objects only to move them there.
+once: the next two collections would look at each of JAX's 160,000 objects only to move them there. Where nothing of the
+program exists yet, they are frozen (``gc.freeze``): no later collection looks at them, nor those at the end of the
+process, which take a tenth of a second. About a thousand of them are garbage, which is then never freed.
 
 Python collects in any thread that allocates, and runs there the finalizers (``__del__``) of the garbage. A program's
 finalizers may rely on running in a thread of the program. So jcache starts its threads in a program by `start_thread`,
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import time
 from _thread import start_new_thread
@@ -21,6 +24,10 @@ from contextlib import contextmanager
 from typing import Final
 
 _MANY: Final = 10_000  # objects; JAX's modules have far more
+_MOST_BEFORE: Final = 60_000  # objects that exist before; jcache and numpy make 40,000
+_WITHOUT_GARBAGE: Final = sys.stdlib_module_names | {
+    "_distutils_hack", "filelock", "jcache", "ml_dtypes", "numpy", "platformdirs", "zstandard",
+}  # fmt: skip
 _FEW_FROZEN: Final = 1_000  # objects; Python 3.12 freezes some hundred when it starts, and a program several thousand
 
 
@@ -90,18 +97,24 @@ class _Collector:
                 self.go_on()
 
     @contextmanager
-    def waits_for_imports(self) -> Iterator[None]:
+    def waits_for_imports(self, *, of_jax: bool = False) -> Iterator[None]:
         """Pause it within the block, in which modules are imported; what is young then counts as old afterwards.
 
         A full collection frees it, if it is garbage. A program that has frozen objects itself (``gc.freeze``) keeps
         them frozen, and its generations as they are.
+
+        Args:
+            of_jax: whether the block imports JAX, unless that is imported already. If no object of the program exists
+                before, all objects stay frozen.
         """
+        stays_frozen = of_jax and "jax" not in sys.modules and not _has_objects_of_the_program()
         with self.waits():
             yield
             if not self._was_enabled or gc.get_count()[0] < _MANY or gc.get_freeze_count() > _FEW_FROZEN:
                 return
             gc.freeze()  # all go to a generation of their own, none is looked at
-            gc.unfreeze()  # and from there to the oldest one
+            if not stays_frozen:
+                gc.unfreeze()  # and from there to the oldest one
 
     @contextmanager
     def resumes(self) -> Iterator[None]:
@@ -120,6 +133,21 @@ class _Collector:
         self.__init__()  # type: ignore[misc]  # the lock may be held for good
         if is_off and was_enabled:
             gc.enable()
+
+
+def _has_objects_of_the_program() -> bool:
+    """Return whether an object may exist that only a collection frees, and for which that matters.
+
+    That is an instance of a class that is not Python's or of a package that has no such objects; or anything, if so
+    many objects exist that larger libraries must have been imported.
+    """
+    objects = gc.get_objects()
+    return len(objects) > _MOST_BEFORE or any(map(_is_of_the_program, set(map(type, objects))))
+
+
+def _is_of_the_program(cls: type) -> bool:
+    package = str(cls.__module__).partition(".")[0]
+    return package not in _WITHOUT_GARBAGE and not package.startswith("__editable__")
 
 
 collector: Final = _Collector()

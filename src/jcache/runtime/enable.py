@@ -119,7 +119,7 @@ def enable(
         remote_write=remote_write,
         remote_signers=None if remote_signers is None else path_text(remote_signers),
     )
-    with _Current.mutex, collector.waits_for_imports():
+    with _Current.mutex, collector.waits_for_imports(of_jax=True):
         session = _Current.session
         is_kept = request == ANYTHING and session is not None and session.is_in_effect()
         if session is None or not (is_kept or session.matches(request)):
