@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """A test that starts JAX, and a proof, is in the long tier, but for those that are marked `smoke`.
 
     Whatever takes longer than a second, all its cases together, may be marked `full`: then it is in the long tier, too.
-    There, a twelfth of each test's cases run, and an eighth of the tests that have one case and are not of the
+    There, a sixteenth of each test's cases run, and a tenth of the tests that have one case and are not of the
     contract: the same in each run, unless `--wide` asks for all, or `::` or `-k` names some, or the test is marked
     `whole`. What is marked `wide` is left out.
     """
@@ -114,8 +114,8 @@ def narrowed(items: list[pytest.Item]) -> set[pytest.Item]:
         elif cases[0].get_closest_marker("whole"):
             continue
         elif len(cases) > 1:
-            left_out.update(case for number, case in enumerate(cases) if number % 12)
-        elif not cases[0].get_closest_marker("contract") and crc32(name.encode()) % 8:
+            left_out.update(case for number, case in enumerate(cases) if number % 16)
+        elif not cases[0].get_closest_marker("contract") and crc32(name.encode()) % 10:
             left_out.update(cases)
     return left_out
 

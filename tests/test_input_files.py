@@ -11,7 +11,10 @@ import pytest
 
 from jcache import input_files
 from jcache.fingerprint.io.reads import Reads
+from jcache.layout import Root
 from jcache.package import OWN_FILES
+from jcache.store import files
+from jcache.store.directories import opened
 from tests.helpers.fingerprints import executed
 from tests.helpers.jax_programs import environment
 
@@ -150,6 +153,18 @@ def test_what_the_import_system_and_jcache_read_does_not_count(settings: Path) -
     within_import = executed("def run(read, path): read(path)", "<frozen importlib._bootstrap>", __name__="importlib")
     within_import["run"](lambda path: installed(read, path), settings)
     assert told() == ["settings"]
+
+
+def test_a_name_in_a_directory_that_jcache_has_opened_is_none_of_the_working_directory(native: Root) -> None:
+    """So what jcache writes to its root is not taken for a file that the program has written."""
+    ours = executed("def append(files, *arguments, **named): files.append(*arguments, **named)",
+                    f"{OWN_FILES}store/files.py", __name__="jcache.store.files")["append"]  # fmt: skip
+    before = set(input_files._written)
+    with opened(native, native.path) as directory:
+        ours(files, "keys-41", b"a line", directory=directory, limit=100)
+        assert before == set(input_files._written)
+        os.close(os.open("own", os.O_WRONLY | os.O_CREAT, dir_fd=directory))
+    assert {os.path.basename(path) for path in set(input_files._written) - before} == {"own"}
 
 
 def test_what_is_no_text_is_not_recorded(settings: Path) -> None:

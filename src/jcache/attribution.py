@@ -106,6 +106,11 @@ def package_of(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
+def is_of_jcache(frame: FrameType) -> bool:
+    """Return whether a frame runs code of jcache, for jcache itself."""
+    return _acting_package(frame) == "jcache"
+
+
 def _acting_package(frame: FrameType) -> str:
     """Return the package whose code a frame runs; a replaced function acts for its caller."""
     return _NEUTRAL_PACKAGE if frame.f_globals.get("__name__") in _WRAPPERS else package_of(frame)

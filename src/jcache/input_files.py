@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from jcache.attribution import is_in_packages, reads_for_itself
+from jcache.attribution import is_in_packages, is_of_jcache, reads_for_itself
 
 MOST: Final = 1_000  # files that are recorded,
 _MOST_LOOKED_AT: Final = 4_000  # and that are read to find out whether they are text
@@ -112,6 +112,8 @@ def _note(frame: Any, event: str, given: Any, _mode: Any = None, flags: Any = 0,
         return
     else:
         name = os.fsdecode(given)
+        if name[:1] != "/" and is_of_jcache(frame):  # in a directory that is open
+            return
         if not flags & (os.O_WRONLY | os.O_TRUNC) and not name.endswith(_CODE):
             _add(frame, name, _whole(name))
         if flags & WRITING and len(_written) < _MOST_WRITTEN:
