@@ -56,9 +56,10 @@ def enable(
 ) -> Enabled:
     """Make JAX keep its compiled programs in a jcache root, from now on in this process.
 
-    Call it before or after ``import jax``, which it does itself, best before the first computation. A second call with
-    the same arguments, or with none, changes nothing; with other arguments, those hold from then on. JAX processes
-    without jcache can share the directory. Spawned processes need a call of their own; forked ones do not.
+    Call it before or after ``import jax``, which it does itself, and before the first computation. As the first thing
+    in a program it also freezes the objects that this import makes (``gc.freeze``). A second call with the same
+    arguments, or with none, changes nothing; with other arguments, those hold from then on. JAX processes without
+    jcache can share the directory. Spawned processes need a call of their own; forked ones do not.
 
     Args:
         root: a jcache root or a plain JAX cache directory, made if it does not exist. By default ``$JCACHE_DIR``, else
