@@ -66,6 +66,19 @@ def test_a_callable_has_a_home(function: object, home: str) -> None:
     assert home_of(function) == home
 
 
+def test_a_container_within_a_tuple_that_the_caller_passed_may_not_grow() -> None:
+    """The caller may look for what was added, as in a container that it passed by itself."""
+    log: list[int] = []
+
+    def add(pair: tuple[list[int], int]) -> int:
+        pair[0].append(pair[1])
+        return 1
+
+    before = fingerprint(add, ((log, 2),))
+    add((log, 2))
+    assert changed_meanwhile(before, add, ((log, 2),), {}) == ["pair [] → [2]"]
+
+
 def test_what_a_call_has_made_unreadable_is_a_change() -> None:
     """A value that has no fingerprint afterwards is told as the reason, and nothing is raised."""
     held: list[object] = [1]

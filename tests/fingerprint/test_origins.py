@@ -110,6 +110,22 @@ def test_what_a_library_has_under_its_name_is_found() -> None:
     assert not any(map(origins.is_findable, others))
 
 
+def test_the_users_code_is_the_users_whatever_module_it_names() -> None:
+    """`functools.wraps` gives a function the name of a library's, and a library may wrap a function of the user's."""
+
+    @functools.wraps(np.linalg.cond)
+    def cond(x: object) -> object:
+        return x
+
+    class Counting:
+        def __call__(self) -> None: ...
+
+    for value in (cond, functools.lru_cache(cond), functools.update_wrapper(Counting(), np.linalg.cond)):
+        assert value.__module__ == np.linalg.cond.__module__ and origins.has_code_of_the_user(value)
+    for other in (np.linalg.cond, np.add, functools.wraps, functools.lru_cache(json.dumps), len, os.path):
+        assert not origins.has_code_of_the_user(other)
+
+
 def test_the_name_of_a_class_has_its_module_but_for_those_of_jcache() -> None:
     """Whose modules may move."""
     assert origins.path_of(json.JSONDecoder) == "json.decoder.JSONDecoder"

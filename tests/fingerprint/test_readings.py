@@ -13,11 +13,11 @@ from jcache.fingerprint.readings import LOWEST, Readings
 FORMATS = [
     "%Y%m%d-%H%M%S", "%Y-%m-%dT%H:%M:%S.%f+00:00", "run__1__%b%d_%H-%M-%S_host", "%d/%m/%Y %H:%M", "%y%m%d%H%M", "%c",
     "outputs/%Y-%m-%d/%H-%M-%S", "exp_%d-%b-%y_%H.%M", "model-%m%d-%H%M.pkl", "%s", "%s123456", "lr0.1_%s.5",
-    "%d%m_%H%M", "%m/%d/%Y, %H:%M:%S", "%m/%d/%y %H:%M",
+    "%H-%M-%S", "run %H:%M:%S", "%d%m_%H%M", "%m/%d/%Y, %H:%M:%S", "%m/%d/%y %H:%M",
 ]  # fmt: skip
 OTHERS = [
     "", "adam", "2026-11-27", "12:30", "1700000000", "4096" * 8, "sha256-" + "0a1b2c3d4e5f" * 5, "learning_rate_1",
-    "2001-02-03 04:05:06", "9" * 10, "x" * 400, "Jan",
+    "2001-02-03 04:05:06", "9" * 10, "x" * 400, "Jan", "77-77-77",
 ]  # fmt: skip
 
 

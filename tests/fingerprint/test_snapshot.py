@@ -12,6 +12,7 @@ HEAD = """
 from collections import Counter, OrderedDict, defaultdict, deque
 from string import Formatter
 from types import SimpleNamespace
+import numpy as np
 library = Formatter()
 library._unset, library._set, library.public, library._is_filled, library._is_on = None, 'a', None, False, True
 n, log, seen, by, first, many = 0, [], set(), {'f': 0}, [0], Counter()
@@ -52,7 +53,7 @@ TOLERATED = {
     "a set": "seen.add(1)",
     "a deque": "queue.append(1)",
     "a memo": "by[x] = x * 2",
-    "a memo that is asked first": "if x not in by: by[x] = x * 2\n    x += by[x] + by.get(x, 0)",
+    "a memo that is asked first": "if x not in by: by[x] = x * 2\n    x += by[x] + by.get(x)",
     "a memo of texts that is asked first": "if x not in by: by[x] = 'a'\n    return by[x]",
     "texts, times and nothing in a dict": "order[x], order['t'], order['n'] = 'done', (0.5, 1.5), None",
     "objects in a list": "log.append(run)",
@@ -74,6 +75,20 @@ TOLERATED = {
     "one that was False": "library._is_filled = True",
 }
 CHANGES = {
+    "an item that counts and is used": "by['f'] += 1\n    x += by['f']",
+    "an item of a list that counts and is used": "first[0] += 1\n    x += first[0]",
+    "a counter that is used": "many['f'] += 1\n    x += many['f']",
+    "a counter that is updated and used": "many.update('f')\n    x += many['f']",
+    "an item that counts by get, and is used": "by[x] = by.get(x, 0) + 1\n    x += by[x]",
+    "a dict with a default for what is missing": "x += by.get(3, 5)\n    by[x] = x",
+    "a dict in which a constant is looked for": "x += 'g' in by\n    by['g'] = x",
+    "a set in which something is looked for": "x += x in seen\n    seen.add(x)",
+    "a list by a name of the function's own": "own = log\n    own.append(x)\n    x += len(own)",
+    "a list that a helper is given": "log.append(x)\n    x += int(np.sum(log))",
+    "a list that is unpacked": "log.append(x)\n    a, *b = log\n    x += sum(b)",
+    "lists of a dict": "groups[x].append(x)\n    x += sum(groups[x])",
+    "an attribute that is used by a computed name": "run.n += 1\n    x += getattr(run, 'nm'[0])",
+    "an attribute that is used among all": "run.n += 1\n    x += vars(run)['n']",
     "a register that numbers its items": "x += by.setdefault(x, len(by))",
     "a list that is asked whether it is empty": "if not log: log.append(x)",
     "a list that is added up": "log.append(x)\n    x += sum(log)",

@@ -193,6 +193,65 @@ def said(program: str, root: Path, **env: object) -> Any:
     return run(HEAD + program + TAIL, root, env=env).value
 
 
+SEEDED = """
+import json, random, sys
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+import jax.numpy as jnp, numpy as np
+random.seed(1)
+np.random.seed(0)
+
+@jcache.graph
+def order(n):
+    return np.random.permutation(n)
+
+@jcache.jit
+def noisy(x):
+    return x + np.random.normal(size=2)
+
+@jcache.jit
+def scaled(x):
+    return x * random.random()
+
+drawn = [order(5).tolist(), order(5).tolist(), noisy(jnp.zeros(2)).tolist(), float(scaled(1.0))]
+print(json.dumps([drawn, np.random.normal(), random.random()]))
+"""
+ALIKE = (
+    PLAIN
+    + """
+class Equal:
+    def __init__(self, n):
+        self.n = n
+    def __eq__(self, other):
+        return True
+    def __hash__(self):
+        return 1
+
+@jax.tree_util.register_pytree_node_class
+class Node:
+    def __init__(self, x, more):
+        self.x, self.more = x, more
+    def tree_flatten(self):
+        return (self.x,), self.more
+    @classmethod
+    def tree_unflatten(cls, more, children):
+        return cls(children[0], more)
+
+ONE, OTHER = Equal(1), Equal(2)
+
+def show(node):
+    return node.more.n
+
+def arguments():
+    return (Node(jnp.zeros(2), ONE),)
+
+def step(node):
+    print("traced")
+    return Node(node.x, OTHER)
+"""
+)
+
+
 def check_clean(root: Path) -> None:
     with Store(open_root(root)) as store:
         assert not verify(store, VerifyRequest(grace_ns=0)).findings
@@ -242,6 +301,22 @@ def test_objects_that_a_later_process_would_not_have_are_no_reason_to_fail(tmp_p
     """A list that something else holds, too, and a closure over a tracer: such a function is traced each time."""
     for _ in range(2):
         assert said(program, tmp_path / "root")["traced"] == 1
+    check_clean(tmp_path / "root")
+
+
+def test_a_generator_that_the_program_has_seeded_goes_on_as_without_jcache(tmp_path: Path) -> None:
+    """What draws from a generator of the process is traced or built each time, once two starts had its same state."""
+    cold = run(SEEDED, tmp_path / "root").value
+    for _ in range(3):
+        assert run(SEEDED, tmp_path / "root").value == cold
+    check_clean(tmp_path / "root")
+
+
+def test_an_object_that_only_calls_itself_equal_to_one_of_an_argument_is_another(tmp_path: Path) -> None:
+    """By its own ``__eq__`` it is the same; by its content it is not."""
+    for traced in (1, 0):
+        told = said(ALIKE, tmp_path / "root")
+        assert (told["traced"], told["shown"]) == (traced, 2)
     check_clean(tmp_path / "root")
 
 

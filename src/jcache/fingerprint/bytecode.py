@@ -106,7 +106,7 @@ class CodeReads:
         attributes: the names of all attributes that the code reads, of any object, among other names; "*" if the code
             may read any attribute.
         used: the names of variables and attributes that the code loads for more than to count or to store in them.
-        whole: those of which the code uses the length, the order or all items, if they name containers.
+        ways: names with the ways in which the code uses containers of these names.
         filled: those in which the code stores items.
         counted: those of variables of which it does nothing but ``n += 1``.
         opened: those that the code uses for anything but items under constant texts, which are among `attributes` in
@@ -119,7 +119,7 @@ class CodeReads:
         self.given: dict[Chain, set[Any]] = {}
         self.attributes: set[str] = set()
         self.used: set[str] = set()
-        self.whole: set[str] = set()
+        self.ways: set[tuple[str, uses.Way]] = set()
         self.filled: set[str] = set()
         self.counted: set[str] = set()
         self.opened: set[str] = set()
@@ -141,7 +141,7 @@ def reads(code: CodeType) -> CodeReads:
             found.opened.update([name] if key is None else [])
         found.opened.update(written)
         found.used.update(written, uses.used(listing))
-        found.whole.update(uses.whole(listing))
+        found.ways.update(uses.ways(listing))
         found.filled.update(uses.filled(listing))
         _chains(listing, found)
     return found

@@ -10,6 +10,8 @@ from typing import Any, Final
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
+from jcache.fingerprint.attributes import ALL
+from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
 from jcache.fingerprint.loose import LooseDigests
@@ -77,9 +79,11 @@ def fingerprint(
             _walk(call, walk, depends_on)
         unread = {label: value for label, value in walk.loose if label.startswith("attribute ")}
         walk.snapshot.hold(walk.alive, unread)
+        walk.snapshot.reads_all = ALL in walk.names
         labels = sorted(walk.parts)
         parts = Frozen((label, walk.parts[label].words) for label in labels)
-        loose = {} if before else LooseDigests().by_label(walk.loose)
+        aside = [each for each in walk.loose if each[0].startswith(STATE_OF)] if before else walk.loose
+        loose = LooseDigests().by_label(aside)
         return Fingerprint(
             name, total(walk.parts).hex(), parts, for_trace, tuple(sorted(walk.chance)), Frozen(sorted(loose.items())),
             walk.snapshot, depends_on,
@@ -110,7 +114,8 @@ def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:
         walk.begin(call.function)
     else:
         walk.value("function", call.function)
-    walk.given = frozenset(id(each) for each in (*call.args, *call.kwargs.values()) if type(each) in GROWING)
+    given = (*call.args, *call.kwargs.values())
+    walk.given = frozenset(id(each) for each in given if type(each) in GROWING or isinstance(each, tuple))
     parameters = bound(call)
     for parameter, value in parameters:
         walk.value(f"argument {parameter}", value)
@@ -141,6 +146,8 @@ def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwa
     except GraphKeyError as error:
         return [str(error)]
     else:
+        states = {label: text for label, text in then.loose.items() if label.startswith(STATE_OF)}
+        then.snapshot.has_drawn = any(now.loose.get(label) != text for label, text in states.items())
         told = [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
         told += then.snapshot.changed_and_used(now.snapshot)
         return told + ([] if now.hash == then.hash else changes(then.parts, now.parts))

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import Chain, reads, signature
 from jcache.fingerprint.encoding import constant
+from jcache.fingerprint.uses import Way
 from jcache.fingerprint.weak_map import WeakIdentities
 
 
@@ -23,9 +24,9 @@ class Meaning(NamedTuple):
 
     digest: bytes
     lookups: tuple[Lookup, ...]  # of names from outside of the function, sorted
+    ways: frozenset[tuple[str, Way]]  # names with the ways in which it uses containers of these names
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
     used: frozenset[str]  # the names that it uses for more than to count
-    whole: frozenset[str]  # those of containers of which it uses the length, the order or all items
     filled: frozenset[str]  # those in which it stores items
     counted: frozenset[str]  # those of variables of which it does nothing but `n += 1`
     opened: frozenset[str]  # the names that it uses for anything but items under constant texts
@@ -43,10 +44,7 @@ def meaning(code: CodeType) -> Meaning:
             _lookup(chain, frozenset(found.given.get(chain, ())), is_counted=chain[0] in found.counted)
             for chain in sorted(found.chains)
         ]
-        names = (
-            frozenset(each)
-            for each in (found.attributes, found.used, found.whole, found.filled, found.counted, found.opened)
-        )
-        known = Meaning(signature(code), tuple(lookups), *names)
+        names = (frozenset(each) for each in (found.attributes, found.used, found.filled, found.counted, found.opened))
+        known = Meaning(signature(code), tuple(lookups), frozenset(found.ways), *names)
         _known.put(code, known)
     return known

@@ -22,6 +22,8 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "jax_default_dtype_bits": "None",
     "jax_default_device": "None",
     "jax_disable_jit": "False",
+    "jax_debug_nans": "False",
+    "jax_debug_infs": "False",
     "jax_exec_time_optimization_effort": "0.0",
     "jax_memory_fitting_effort": "0.0",
     "jax_platforms": "None",

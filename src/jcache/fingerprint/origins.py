@@ -15,6 +15,7 @@ from importlib import util
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
+from jcache.fingerprint.describe import attribute_of
 from jcache.package import OWN_FILES
 
 STDLIB: Final = "stdlib"
@@ -104,6 +105,14 @@ def _of_module(module: ModuleType) -> Origin:
         return STDLIB
     parent = sys.modules.get(module.__name__.rpartition(".")[0])
     return of_module(parent) if parent is not None and parent is not module else USER  # a package made it at run time
+
+
+def has_code_of_the_user(value: Any) -> bool:  # noqa: ANN401
+    """Return whether a value is the user's function, or a library's object around one, whatever module it names."""
+    for each in (value, attribute_of(value, "__wrapped__")):
+        if type(each) is FunctionType:
+            return of_path(each.__code__.co_filename) == USER
+    return of_module_named(type(value).__module__) == USER
 
 
 @lru_cache(maxsize=65536)

@@ -48,8 +48,9 @@ class Readings:
 
         Args:
             kind: the exact type of the value.
-            value: a number, in seconds or as an integer in a smaller unit; a text that names a time to the minute, or
-                the seconds since 1970, or is the path of a temporary file; anything else is no reading.
+            value: a number, in seconds or as an integer in a smaller unit; a text that names a time to the minute, a
+                time of day to the second, or the seconds since 1970, or is the path of a temporary file; anything else
+                is no reading.
         """
         if kind is str:
             return self._is_in(value)
@@ -73,6 +74,8 @@ class Readings:
         minutes = _minutes(int(low // 60), int(high // 60))
         if not (_DIGIT.search(text) and minutes.hint.search(text)):
             return False
+        if minutes.clock.search(text):
+            return True
         if any(low - 1 <= int(each) <= high for each in _SECONDS.findall(text)):
             return True
         named = _MONTH.sub(lambda found: _MONTHS[found[0]], text)
@@ -89,9 +92,12 @@ def _is_temporary(text: str) -> bool:
 
 
 class _Minutes(NamedTuple):
-    """How texts name some minutes: a pattern that is in each such text, and the digits of the minutes."""
+    """How texts name some minutes: a pattern that is in each such text, that of a time of day with seconds such as
+    ``17-05-30``, and the digits of the minutes.
+    """
 
     hint: re.Pattern[str]
+    clock: re.Pattern[str]
     digits: frozenset[str]
 
 
@@ -103,4 +109,8 @@ def _minutes(first: int, last: int) -> _Minutes:
     times = [made(60 * each) for each in counted for made in (time.localtime, time.gmtime)]
     seconds = os.path.commonprefix([f"{60 * (first - 1)}", f"{60 * (last + 2)}"])  # noqa: RUF071  of digits
     hint = "|".join(sorted({f"{at.tm_hour:02}\\D?{at.tm_min:02}" for at in times} | {seconds}))
-    return _Minutes(re.compile(hint), frozenset(time.strftime(each, at) for at in times for each in _FORMATS))
+    of_day = "|".join(sorted({f"{at.tm_hour:02}\\D{at.tm_min:02}" for at in times}))
+    clock_time = re.compile(f"(?<!\\d)(?:{of_day})\\D[0-6]\\d(?!\\d)")
+    return _Minutes(
+        re.compile(hint), clock_time, frozenset(time.strftime(each, at) for at in times for each in _FORMATS)
+    )

@@ -148,7 +148,8 @@ class References(Parts, ABC):
         for step in name.split("."):
             found = attribute_of(found, step)
         origin = origins.of_module(module)
-        if found is not value or (origin == origins.USER and not is_extension(module)):
+        is_users = (origin == origins.USER and not is_extension(module)) or origins.has_code_of_the_user(value)
+        if found is not value or is_users:
             return self._ours(value)
         if origins.is_installed(origin):
             self.library()

@@ -12,6 +12,7 @@ _BESIDE: Final = frozenset(
 )  # fmt: skip
 _BESIDE_TYPES: Final = (types.FrameType, types.TracebackType)
 _WITH_CONTENT: Final = (BaseException, tuple, list, dict)
+_STAGES: Final = "jax._src.stages"  # of what `lower` and `compile` return
 _GENERATORS: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
@@ -57,10 +58,12 @@ def is_beside(value: Any) -> bool:  # noqa: ANN401
 
 
 def check(value: Any) -> None:  # noqa: ANN401
-    """Raise `Refused` for a value that is used up by reading it, or that hides another one."""
+    """Raise `Refused` for a value that is used up by reading it, or that hides what it is made from."""
     if type(value) in _GENERATORS:
         raise Refused(value, "it is a generator, which reading uses up")
     if type(value) in weakref.ProxyTypes:
         raise Refused(value, "it is a weak proxy, which hides its object", "use the object itself, or a `weakref.ref`")
+    if type(value).__module__ == _STAGES:
+        raise Refused(value, "it holds a program that cannot be looked into", "use the jitted function itself")
     if hasattr(type(value), "__next__") and not issubclass(type(value), io.IOBase):
         raise Refused(value, "it is an iterator, which reading uses up")

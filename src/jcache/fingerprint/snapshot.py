@@ -4,10 +4,10 @@ A function that is traced or built may fill a memo, append to a log or count its
 same. So the later walk sees the earlier state of a container that only grew, of an integer that was replaced by another
 one, and of a private attribute that an object of a library has set for the first time. There are exceptions: a
 container that the caller passed, for the caller may look for what was added; an integer that the code uses for more
-than to count, such as one that makes each key of a random generator another one; a container of which the code uses
-the length, the order or all items, such as a register that numbers its items; and a container that the code only fills,
-since what it gets is there for other code: a dict that gets shapes or types of arrays, and any one that gets functions
-or the structures of pytrees, which no log has.
+than to count, such as one that makes each key of a random generator another one; a container that the code uses in any
+other way than as a log, which only gets items, or a dict as a memo, which is also asked for them by their keys; and a
+container that the code only fills, since what it gets is there for other code: a dict that gets shapes or types of
+arrays, and any one that gets functions or the structures of pytrees, which no log has.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -19,10 +19,12 @@ from typing import Any, Final
 
 from jcache.fingerprint.code import Meaning
 from jcache.fingerprint.describe import vars_of
+from jcache.fingerprint.uses import Way
 
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
+_MEMOS: Final = (dict, collections.OrderedDict, collections.defaultdict)
 _SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -33,8 +35,12 @@ class ValueSnapshot:
 
     def __init__(self) -> None:
         self.uses: list[Meaning] = []  # of the functions that a walk has visited
+        self.reads_all = False  # whether code may read attributes by names that it computes
+        self.has_drawn = False  # whether the call has drawn from a shared random generator of the process
         self._changed: set[str] = set()  # the names of integers that another one has replaced
-        self._grown: set[str] = set()  # the names of containers that have grown
+        self._attributes: set[str] = set()  # those that are attributes
+        self._grown: set[str] = set()  # the names of dicts that have grown
+        self._more: set[str] = set()  # those of other containers, and of any in which an integer was replaced
         self._told: set[str] = set()  # those of containers that tell other code of arrays
         self._copies: dict[int, tuple[set[str], Any]] = {}  # by container, with its names
         self._values: dict[Place, Any] = {}
@@ -97,7 +103,10 @@ class ValueSnapshot:
         names, copy = self._copies.get(id(container), (set[str](), None))
         if copy is None or not _has_grown(copy, container):
             return container
-        self._grown.update(names if len(copy) < len(container) else ())
+        if _counts(copy, container) or (len(copy) < len(container) and type(copy) not in _MEMOS):
+            self._more.update(names)
+        elif len(copy) < len(container):
+            self._grown.update(names)
         self._told.update(names if _tells(copy, container) else ())
         return copy
 
@@ -105,16 +114,22 @@ class ValueSnapshot:
         """Return the earlier value at a place if both are integers, or if `of_any_type`; else the present value."""
         before = self._values.get(place, value)
         if not of_any_type and type(before) is type(value) is int and before != value:
-            self._changed.add(place[1].rpartition(".")[2])
+            self._changed.add(name := place[1].rpartition(".")[2])
+            self._attributes.update([name] if place[0] != id(None) else [])
         return before if of_any_type or type(before) is type(value) is int else value
 
     def changed_and_used(self, now: "ValueSnapshot") -> list[str]:
         """Return a text for each name of what has counted or grown, as a later walk has found, and is used."""
         used = set[str]().union(*(each.used for each in now.uses))
-        whole = set[str]().union(*(each.whole for each in now.uses))
+        ways = {way: {name for each in now.uses for name, its in each.ways if its is way} for way in Way}
         filled = set[str]().union(*(each.filled for each in now.uses))
         counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & used)]
-        counted += [f"`{name}` grows, and all of it is used" for name in sorted(self._grown & whole)]
+        if now.reads_all:
+            counted += [f"`{name}` counts, and code computes names of attributes" for name in self._attributes - used]
+        wrong = ways[Way.WHOLE] | (ways[Way.FLAG] - ways[Way.ITEM])
+        wrong |= ways[Way.ITEM] & (ways[Way.COUNTED] | ways[Way.INNER])
+        found = self._grown & wrong | self._more & (wrong | ways[Way.ITEM] | ways[Way.FLAG])
+        counted += [f"`{name}` changes, and is used for more" for name in sorted(found)]
         return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]
 
 
@@ -128,6 +143,13 @@ def _has_grown(before: Any, now: Any) -> bool:
     if isinstance(before, set):
         return bool(before <= now)
     return all(_is_same(one, other) for one, other in zip(before, now, strict=False))
+
+
+def _counts(before: Any, now: Any) -> bool:
+    """Return whether an integer in a container was replaced."""
+    if isinstance(before, dict):
+        return any(now.get(key) is not value for key, value in before.items())
+    return not isinstance(before, set) and any(one is not other for one, other in zip(before, now, strict=False))
 
 
 def _tells(before: Any, now: Any) -> bool:

@@ -22,6 +22,7 @@ from jcache.runtime.build_context import Build, add_dependency
 from jcache.runtime.events import Refusal
 from jcache.runtime.sealed_store import OpenedEntry, open_entry, open_softly, staleness
 from jcache.runtime.worlds.comparisons import variant_key
+from jcache.runtime.worlds.judgement import SEEDED
 from jcache.store.economics import Spent
 from jcache.store.put_result import Outcome
 
@@ -92,8 +93,8 @@ class GraphKeeping:
         if changed := call.changes():
             self._told.warn(call.function, _CHANGED, f"is not stored, since building it changes its key: {changed}.")
             return _CHANGED
-        if self._worlds.of(call).judged.refused is not None:
-            return _DIFFERING
+        if (refused := self._worlds.of(call).judged.refused) is not None:
+            return refused
         try:
             dumped = self._dumped(value)
         except NotStorable as error:
@@ -114,6 +115,9 @@ class GraphKeeping:
                 continue
             if there.header.payload_sha256 == content:
                 if not staleness(there.header, call.fingerprint.parts, root):
+                    if call.fingerprint.snapshot.has_drawn and world.judged.has_same_state:
+                        world.refuse(SEEDED)
+                        return SEEDED
                     same = world.judged.is_of(there.header)
                     world.compared(there.header, same=same, by_chance=bool(build.chance))
                     return None

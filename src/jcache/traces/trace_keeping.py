@@ -15,6 +15,7 @@ from jcache.runtime.events import Refusal
 from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly, staleness
 from jcache.runtime.warn import warn_outside
 from jcache.runtime.worlds.comparisons import Comparisons, variant_key
+from jcache.runtime.worlds.judgement import SEEDED
 from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import version_of
 from jcache.store.put_result import Outcome
@@ -78,6 +79,9 @@ class TraceKeeping:
                 miss.is_refused = True
                 return "its program is for other devices than those that its arguments lie on"
             miss.header = miss.stored.opened.header
+            if request.fingerprint.snapshot.has_drawn and miss.judged.has_same_state:
+                self._comparisons.refuse(request.key, miss.world, SEEDED)
+                return SEEDED
             self._compared(miss, same=True)
             return None
         if difference is not None and miss.judged.is_exact:

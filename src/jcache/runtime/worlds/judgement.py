@@ -36,6 +36,7 @@ _SHOWN: Final = 3
 _STATE: Final = LOOSE + STATE_OF
 _MOST_DRAWN: Final = 4  # results that differ by the state of a shared random generator alone
 _DRAWN: Final = "the random generator that it draws from had another state at each start: seed it, or pass one in"
+SEEDED: Final = "it draws from a random generator that the program has seeded, which a hit would leave as it is"
 _MOST: Final = 16  # comparisons of a key that are looked at
 
 
@@ -60,6 +61,7 @@ class Judgement(NamedTuple):
         is_exact: whether the entry was compared in this very world.
         new: what is new in this world, such as ``train.py changed``; empty if nothing is.
         refused: why nothing may be served or stored in this world, None if it may.
+        has_same_state: whether a random generator of the process that the code names had this same state then.
     """
 
     compared: Compared | None = None
@@ -67,6 +69,7 @@ class Judgement(NamedTuple):
     is_exact: bool = False
     new: str = ""
     refused: str | None = None
+    has_same_state: bool = False
 
     def is_of(self, entry: EnvelopeHeader) -> bool:
         """Return whether an entry is the one that was compared, and not a later one of its key."""
@@ -118,7 +121,8 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
         return Judgement(served[-1] if served else None, may_serve=check is Check.NEVER)
     if same:
         last = same[-1]
-        return Judgement(last, last.left == 0 and check is not Check.ALWAYS, is_exact=True)
+        may_serve, has_same_state = last.left == 0 and check is not Check.ALWAYS, any(_states(world.components))
+        return Judgement(last, may_serve, is_exact=True, has_same_state=has_same_state)
     rows = [(each, row) for each in served[-_MOST:] if (row := comparisons.components(each.world)) is not None]
     now = world.components
     between = [differing(row, now) for _, row in rows]
@@ -135,7 +139,13 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
         return Judgement(refused=_DRAWN)
     at = min(reversed(range(len(rows))), key=lambda at: len(between[at]))
     nearest, its = rows[at]
-    return Judgement(nearest, new=in_words(between[at] - _learnt(rows, nearest.text, now), its, now))
+    new = in_words(between[at] - _learnt(rows, nearest.text, now), its, now)
+    return Judgement(nearest, new=new, has_same_state=any(now.get(label) == its[label] for label in _states(its)))
+
+
+def _states(components: Mapping[str, str]) -> list[str]:
+    """Return the labels of the states of random generators."""
+    return [label for label in components if label.startswith(_STATE)]
 
 
 def _drawn(rows: Sequence[_Row], left: Sequence[set[str]]) -> set[str]:

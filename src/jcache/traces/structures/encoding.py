@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
+from jcache.fingerprint import digest_of
 from jcache.formats import pytrees
 from jcache.formats.pytrees.classes import find, name_of
 from jcache.formats.pytrees.grammar import is_text
@@ -213,7 +214,9 @@ def _data(aux: object) -> Json:
 
 
 def _equal(one: object, other: object) -> bool:
+    """Return whether two objects are equal by their own judgement and by their content, as a key has it."""
     try:
-        return (one == other) is True
+        is_equal = (one == other) is True
     except Exception:  # noqa: BLE001  the program's ``__eq__`` may raise anything
         return False
+    return is_equal and (content := digest_of(one)) is not None and content == digest_of(other)
