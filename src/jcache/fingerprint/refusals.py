@@ -1,6 +1,7 @@
 """Values that count by their type alone, and values that cannot be fingerprinted."""
 
 import io
+import sys
 import types
 import weakref
 from typing import Any, Final
@@ -12,7 +13,7 @@ _BESIDE: Final = frozenset(
 )  # fmt: skip
 _BESIDE_TYPES: Final = (types.FrameType, types.TracebackType)
 _WITH_CONTENT: Final = (BaseException, tuple, list, dict)
-_STAGES: Final = "jax._src.stages"  # of what `lower` and `compile` return
+_STAGES: Final = ("Lowered", "Compiled")  # of `jax.stages`
 _GENERATORS: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 
@@ -63,7 +64,8 @@ def check(value: Any) -> None:  # noqa: ANN401
         raise Refused(value, "it is a generator, which reading uses up")
     if type(value) in weakref.ProxyTypes:
         raise Refused(value, "it is a weak proxy, which hides its object", "use the object itself, or a `weakref.ref`")
-    if type(value).__module__ == _STAGES:
+    name = type(value).__name__
+    if name in _STAGES and getattr(sys.modules.get("jax.stages"), name, None) is type(value):
         raise Refused(value, "it holds a program that cannot be looked into", "use the jitted function itself")
     if hasattr(type(value), "__next__") and not issubclass(type(value), io.IOBase):
         raise Refused(value, "it is an iterator, which reading uses up")
