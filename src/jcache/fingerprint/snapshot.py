@@ -125,7 +125,8 @@ class ValueSnapshot:
         filled = set[str]().union(*(each.filled for each in now.uses))
         counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & used)]
         if now.reads_all:
-            counted += [f"`{name}` counts, and code computes names of attributes" for name in self._attributes - used]
+            computed = sorted(self._attributes - used)
+            counted += [f"`{name}` counts, and code computes names of attributes" for name in computed]
         wrong = ways[Way.WHOLE] | (ways[Way.FLAG] - ways[Way.ITEM])
         wrong |= ways[Way.ITEM] & (ways[Way.COUNTED] | ways[Way.INNER])
         found = self._grown & wrong | self._more & (wrong | ways[Way.ITEM] | ways[Way.FLAG])
