@@ -158,8 +158,7 @@ def _import_own(name: str) -> "Any":
     return importlib.import_module(f"{_PACKAGE}.{name}")
 
 
-def _jax_version() -> "tuple[int, ...]":
-    """Return the numbers of JAX's version; none before JAX has set them."""
+def _jax_version() -> "tuple[int, ...]":  # empty before JAX has set it
     return tuple(getattr(sys.modules.get("jax.version"), "__version_info__", ()))
 
 
@@ -247,22 +246,28 @@ class _Hook:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if _waiting_for and name.startswith("jax"):
+        if name.startswith("jax"):
             try:
                 if name == "jax._src.config":
                     _hide_xla_caches()
-                else:
+                elif _waiting_for:
                     _attach()
+                if _is_initializing(sys.modules.get("jax")):
+                    _import_own("runs.recorder.garbage").age_objects()
             except Exception:
                 pass
+
+
+def _is_initializing(module: object) -> bool:
+    return getattr(getattr(module, "__spec__", None), "_initializing", False) is True
 
 
 def _attach() -> None:
     for name in list(_waiting_for):
         module = sys.modules.get(name)
-        if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
-            act = _waiting_for.pop(name, None)  # None: another thread was faster
-            if act is not None:
+        if module is not None and not _is_initializing(module):
+            act = _waiting_for.pop(name, None)
+            if act is not None:  # else another thread was faster
                 act(module)
 
 

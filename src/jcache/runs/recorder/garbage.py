@@ -1,0 +1,20 @@
+"""Spare Python the garbage collections while JAX is imported, which pays for what the recorder costs.
+
+This module needs the standard library alone, as the recorder does.
+"""
+
+import gc
+import sys
+
+_FEW_FROZEN = 1_000  # objects; Python 3.12 freezes some hundred when it starts, and a program several thousand
+
+
+def age_objects() -> None:
+    """Move all objects to the oldest generation, which collections would do one generation after the other.
+
+    That takes no time (CPython links lists), so it can be done for each module of JAX; where Python has no global lock
+    it would take some, and is not done. What the program itself has frozen (``gc.freeze``) stays frozen.
+    """
+    if "t" not in sys.abiflags and gc.get_freeze_count() < _FEW_FROZEN:
+        gc.freeze()
+        gc.unfreeze()
