@@ -1,8 +1,10 @@
 """Attributes that no code names, and readings of clocks: they are no part of a key, and their digests are told."""
 
 import datetime
+import sys
 import threading
 import time
+import types
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -258,6 +260,35 @@ def holding(rate: float) -> list[Any]:
 def test_what_functions_classes_and_objects_hold_is_told(number: int) -> None:
     """Their names alone would not tell when that has changed."""
     one, same, other = (LooseDigests().of(holding(rate)[number]) for rate in (2.0, 2.0, 3.0))
+    assert one == same != other
+
+
+def leading(*, changed: bool) -> list[Any]:
+    """Return values that differ in their order, in what they share, in the class of a class or in what they import."""
+    import jax
+
+    module = types.ModuleType("imported_by_a_method")
+    vars(module)["RATE"] = changed
+    sys.modules["imported_by_a_method"] = module
+    one: list[int] = []
+    source = "class Operator:\n    def matvec(self):\n        import imported_by_a_method as m\n        return m.RATE"
+    meta = type("Meta", (type,), {"rate": changed, "__module__": __name__})
+    tree = type("Tree", (), {"__module__": __name__})
+    jax.tree_util.register_pytree_node(tree, lambda _: ((), changed), lambda *_: None)
+    return [
+        {"b": 1, "a": 2} if changed else {"a": 2, "b": 1},
+        [one, one] if changed else [one, []],
+        meta("Made", (), {"__module__": __name__}),
+        tree,
+        executed(source, "model.py", __name__="model")["Operator"](),
+    ]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_order_sharing_and_what_is_behind_classes_are_told(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that reaches a value as a whole may tell them apart."""
+    monkeypatch.setitem(sys.modules, "imported_by_a_method", types.ModuleType("imported_by_a_method"))
+    one, same, other = (LooseDigests().of(leading(changed=changed)[number]) for changed in (False, False, True))
     assert one == same != other
 
 

@@ -1,4 +1,4 @@
-"""Which methods of a class count: those that code may call."""
+"""Which members of a class count: those that code may reach."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jcache.fingerprint import Fingerprint, fingerprint
-from jcache.fingerprint.methods import ANY_CLASS, add_names, constructor_of, is_called, names_calling
+from jcache.fingerprint.methods import ANY_CLASS, add_names, constructor_of, is_reached, names_reaching
 from tests.helpers.fingerprints import executed, imported
 
 SOURCE = """
@@ -105,7 +105,72 @@ def test_operators_that_a_program_writes_count_wherever_it_is_from() -> None:
     """Also those of a class that was executed from a text; what `dataclasses` makes beside them does not."""
     fields = "    run: str\n    def __neg__(self): return self.run\n"
     made = executed(f"import dataclasses\n@dataclasses.dataclass\nclass Rate:\n{fields}", "<string>")["Rate"]
-    assert is_called(made, "__neg__", made.__neg__, set()) and not is_called(made, "__eq__", made.__eq__, set())
+    assert is_reached(made, "__neg__", made.__neg__, set()) and not is_reached(made, "__eq__", made.__eq__, set())
+
+
+MEMBERS = """
+import functools, types
+class Field:
+    def __get__(self, instance, owner=None): return {field}
+class Counted: pass
+class Base:
+    base = {base}
+class Trainer(Base):
+    rate = {rate}
+    run = {run}
+    table = [{table}]
+    part = functools.partial(pow, {part})
+    counted = types.SimpleNamespace(n={counted})
+    field = Field()
+    __array_priority__ = {special}
+    class Config:
+        depth = {depth}
+    def step(self, x): return x * self.rate
+NAME = "run"
+def use(x): {use}
+"""
+_ALWAYS = {"rate", "special", "field"}
+OF_CLASSES: dict[str, tuple[str, set[str]]] = {
+    "one by its name": ("return Trainer().step(x)", _ALWAYS),
+    "one of the base": ("return Trainer().step(x) * Trainer.base", _ALWAYS | {"base"}),
+    "a list": ("return Trainer().step(x) * Trainer.table[0]", _ALWAYS | {"table"}),
+    "a partial": ("return Trainer().step(x) * Trainer.part(2)", _ALWAYS | {"part"}),
+    "a namespace": ("return Trainer().step(x) * Trainer.counted.n", _ALWAYS | {"counted"}),
+    "a class in it": ("return Trainer().step(x) * Trainer.Config.depth", _ALWAYS | {"depth"}),
+    "a computed name": ("return Trainer().step(x) * getattr(Trainer, NAME)", {
+        "rate", "special", "field", "base", "run", "table", "part", "counted", "depth"}),
+    "all": ("return Trainer().step(x) * vars(Trainer)['run']", {
+        "rate", "special", "field", "base", "run", "table", "part", "counted", "depth"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OF_CLASSES)
+def test_what_code_may_read_of_a_class_counts(case: str, tmp_path: Path) -> None:
+    """Another value that the class has, such as the name of a run, is told beside the key."""
+    use, counted = OF_CLASSES[case]
+    places = ("field", "base", "rate", "run", "table", "part", "counted", "special", "depth")
+
+    def taken(changed: str, number: int) -> Fingerprint:
+        numbers: dict[str, Any] = {place: 2.0 if place == changed else 1.0 for place in places}
+        with imported(tmp_path / str(number), MEMBERS.format(use=use, **numbers)) as module:
+            return fingerprint(module.use, (1.0,))
+
+    before = taken("", 0)
+    for number, place in enumerate(places, 1):
+        after = taken(place, number)
+        assert (after.hash != before.hash) is (place in counted), place
+        assert place in counted or after.loose != before.loose, place
+
+
+@pytest.mark.parametrize("given", ["module.Given()", "[module.Given()]", "module.Given", "{'a': module.Derived}"])
+@pytest.mark.parametrize("body", ["return x", "return x, Given, Derived"])
+def test_all_that_the_class_of_an_argument_has_counts(given: str, body: str, tmp_path: Path) -> None:
+    """A caller gives it for what it is; the code of its methods counts where they are called."""
+    source = f"class Given:\n    run = 1\nclass Derived(Given): pass\ndef use(x): {body}\n"
+    with imported(tmp_path, source) as module:
+        before = fingerprint(module.use, (eval(given),)).hash
+        module.Given.run = 2
+        assert fingerprint(module.use, (eval(given),)).hash != before
 
 
 class Model:
@@ -127,13 +192,13 @@ class Model:
     def __getattr__(self, name: str) -> Any: ...
 
 
-def test_names_are_added_until_no_further_method_is_called() -> None:
+def test_names_are_added_until_no_further_method_is_reached() -> None:
     """A method that another one calls has names, too, and so have functions within it."""
     names = {"step"}
     add_names([Model], names)
     assert names == {"step", "helper", "of_step", "of_lambda", "of_operator"}
     names |= {ANY_CLASS}
-    assert is_called(Model, "__init__", Model.__init__, names) and not is_called(Model, "other", Model.other, names)
-    assert is_called(Model, "rate", 1.0, names)
-    assert names_calling(Model, "other") == {"other"}
-    assert constructor_of(Model) in names_calling(Model, "__init__")
+    assert is_reached(Model, "__init__", Model.__init__, names) and not is_reached(Model, "other", Model.other, names)
+    assert not is_reached(Model, "rate", 1.0, names) and is_reached(Model, "rate", 1.0, {"rate"})
+    assert names_reaching(Model, "other", Model.other) == {"other"}
+    assert constructor_of(Model) in names_reaching(Model, "__init__", Model.__init__)

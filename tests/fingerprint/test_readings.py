@@ -29,6 +29,26 @@ def test_a_text_that_names_the_present_minute_is_a_reading(layout: str, zone: da
     assert Readings().has(str, now.strftime(layout)) and not Readings().has(str, before.strftime(layout))
 
 
+@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("between", ["_", " ", "/", "-lr"])
+def test_what_a_text_says_besides_a_time_is_the_same_at_each_start(layout: str, between: str) -> None:
+    """What the program puts before or after the time is left, with no digit of the time."""
+    layout = layout.removesuffix("_host").removeprefix("run__1__").removeprefix("lr0.1_").removesuffix(".5")
+    layout = layout.removesuffix("123456").removesuffix("+00:00")
+    now = datetime.datetime.now()
+    for before, after in (("run3", "_lr0.01"), ("a", "/b7.npz"), ("depth12", "")):
+        left = Readings().without_time(f"{before}{between}{now.strftime(layout)}{after}")
+        assert left.startswith(before) and left.endswith(after)
+        assert not any(map(str.isdecimal, left[len(before) : len(left) - len(after)])), left
+
+
+def test_what_the_path_of_a_temporary_file_says_besides() -> None:
+    """Its prefix, suffix and what is below it are left."""
+    top = tempfile.gettempdir()
+    for name, left in (("run-abcd1234.npz", "run-.npz"), ("tmpabcd1234/weights/a", "tmpweights/a")):
+        assert Readings().without_time(os.path.join(top, name)) == left
+
+
 def test_the_path_of_a_temporary_file_is_a_reading() -> None:
     """Its name is another one in each process; what the program itself names there is none."""
     with tempfile.TemporaryDirectory() as made, tempfile.NamedTemporaryFile(prefix="run-", suffix=".npz") as file:

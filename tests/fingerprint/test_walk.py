@@ -376,6 +376,18 @@ DIFFERENT: dict[str, tuple[Sources, Sources]] = {
         "import json\nclass C: pass\njson.mine = C()\njson.mine.n = 1\ndef build(): return json.mine.n",
         "import json\nclass C: pass\njson.mine = C()\njson.mine.n = 2\ndef build(): return json.mine.n",
     ),
+    "a namespace that is put into a library": (
+        "import json, types\njson.mine = types.SimpleNamespace(n=1)\ndef build(): return json.mine.n",
+        "import json, types\njson.mine = types.SimpleNamespace(n=2)\ndef build(): return json.mine.n",
+    ),
+    "a namespace of arguments that is put into a library": (
+        "import argparse, json\njson.mine = argparse.Namespace(n=1)\ndef build(): return json.mine.n",
+        "import argparse, json\njson.mine = argparse.Namespace(n=2)\ndef build(): return json.mine.n",
+    ),
+    "an object of another library that is put into one": (
+        "import json, typer\njson.mine = typer.Option(1)\ndef build(): return json.mine.default",
+        "import json, typer\njson.mine = typer.Option(2)\ndef build(): return json.mine.default",
+    ),
     "a number that is put into a library": (
         "import json\njson.mine = 1\ndef build(): return json.mine",
         "import json\njson.mine = 2\ndef build(): return json.mine",

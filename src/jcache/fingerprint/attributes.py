@@ -86,10 +86,11 @@ def is_of_linen(cls: type) -> bool:
 
 def is_neutral(cls: type) -> bool:
     """Return whether the methods of a class decide nothing about which attributes count."""
-    return cls.__module__ in _NEUTRAL or _is_holder(cls)
+    return cls.__module__ in _NEUTRAL or is_holder(cls)
 
 
-def _is_holder(cls: type) -> bool:
+def is_holder(cls: type) -> bool:
+    """Return whether a class of the standard library only holds the attributes that a program gives to its objects."""
     return f"{cls.__module__}.{cls.__qualname__}" in _HOLDERS
 
 
@@ -97,7 +98,7 @@ def is_whole(cls: type) -> bool:
     """Return whether all attributes of the instances of a user's class count."""
     if cls in registry() or getattr(vars(cls).get("__dataclass_params__"), "frozen", False):
         return True
-    return any(name in vars(each) for each in cls.__mro__[:-1] if not _is_holder(each) for name in _GIVES_ANY)
+    return any(name in vars(each) for each in cls.__mro__[:-1] if not is_holder(each) for name in _GIVES_ANY)
 
 
 def is_kept(cls: type, name: str) -> bool:

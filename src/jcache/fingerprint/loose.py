@@ -12,7 +12,6 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint import name_resolution, origins
-from jcache.fingerprint.bytecode import IMPORT
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
@@ -20,6 +19,7 @@ from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused, type_name
 from jcache.fingerprint.values import CACHED, Encoder
+from jcache.jax_internals.registry import registry
 
 FUNCTIONS: Final = "(functions)"  # stands among the names of globals for all functions to which they lead
 _MAX_VALUES: Final = 10_000  # inside of one value; further ones do not count
@@ -60,6 +60,8 @@ class LooseDigests:
         for label, value in loose:
             items = self._of_items(value) if type(value) is ModuleGlobals else {}
             found[label] = self.of(items or value)
+            if type(value) is str and self._readings.has(str, value):
+                found[f"{label}, without its time"] = self.of(self._readings.without_time(value))
             if len(found) + len(items) <= _MAX_LABELS:
                 found |= {f"{label}: {name}": digest for name, digest in items.items()}
                 found |= self._of_parts(label, value.items) if items else {}
@@ -167,7 +169,7 @@ class _LooseEncoder(Encoder):
         """Return the digest of a value; of its type and scalars alone if it cannot be encoded."""
         try:
             encoding = encode(self, value)
-            return sha256(encoding + several(b"beside", self.beside_it))
+            return sha256(encoding + several(b"beside", [*self.beside_it, *map(text, self.traits)]))
         except Exception:  # noqa: BLE001  the value's own code may raise anything
             return sha256(several(type_name(type(value)).encode(), sorted(self.scalars)))
 
@@ -219,17 +221,18 @@ class _LooseEncoder(Encoder):
         return several(b"values", [self.with_held(function), *self.items(self._named(function))])
 
     def _named(self, function: FunctionType) -> Iterator[Any]:
-        """Yield what the globals are that a function of the user names; what it imports itself is left out."""
+        """Yield what the globals are that a function of the user names, and what it imports itself if it is loaded."""
         if name_resolution.of_function(function) == origins.USER:
             live: Any = function  # some versions of typeshed lack `__builtins__`
             for lookup in meaning(function.__code__).lookups:
-                if not lookup.chain[0].startswith(IMPORT):
+                if name_resolution.is_loaded(lookup.chain[0], function.__globals__):
                     found = name_resolution.find(lookup.chain, function.__globals__, live.__builtins__).value
                     yield None if isinstance(found, name_resolution.Unimported) else found
 
     def _with_members(self, cls: type) -> bytes:
-        bases = map(self.class_, cls.__bases__)
-        return several(b"class", [super().class_(cls), *bases, self.attributes(members(cls))])
+        above = map(self.class_, (type(cls), *cls.__bases__))
+        flattened = registry().get(cls, ())
+        return several(b"class", [super().class_(cls), *above, self.attributes(members(cls)), *self.items(flattened)])
 
 
 _Encode = Callable[[_LooseEncoder, Any], bytes]

@@ -1,6 +1,6 @@
-"""Which methods of a user's class code may call: those that it names, its operators, and what makes an instance.
+"""Which members of a user's class code may reach: those that it names, its operators, and what makes an instance.
 
-Names of methods are looked for among the names of all attributes that the visited code reads, of any object. What a
+Names of members are looked for among the names of all attributes that the visited code reads, of any object. What a
 walk leaves out is compared all the same, like an attribute that no code names.
 """
 
@@ -22,8 +22,8 @@ _MADE_BY_DATACLASSES: Final = "__create_fn__.<locals>."  # the beginning of the 
 _MADE_BY_ATTRS: Final = "<attrs generated "  # that of its file
 
 
-def is_called(cls: type, name: str, value: Any, names: Collection[str]) -> bool:
-    """Return whether code may call a method; True for every other member of a class.
+def is_reached(cls: type, name: str, value: Any, names: Collection[str]) -> bool:
+    """Return whether code may call a method of a class, or read another value that the class has.
 
     Args:
         cls: the class.
@@ -31,10 +31,21 @@ def is_called(cls: type, name: str, value: Any, names: Collection[str]) -> bool:
         value: the member.
         names: the names of attributes that code reads, with `constructor_of` each class that it names.
     """
-    if type(value) not in _METHODS:
+    if type(value) not in _METHODS and not _is_data(name, value):
         return True
-    is_operator = name not in _CONSTRUCTORS and name[:2] == "__" and name[-2:] == "__" and not _is_generated(value)
-    return is_operator or ALL in names or not names_calling(cls, name).isdisjoint(names)
+    is_operator = _is_special(name) and name not in _CONSTRUCTORS and not _is_generated(value)
+    return is_operator or ALL in names or not names_reaching(cls, name, value).isdisjoint(names)
+
+
+def _is_special(name: str) -> bool:
+    return name[:2] == "__" and name[-2:] == "__"
+
+
+def _is_data(name: str, value: Any) -> bool:
+    """Return whether a member of a class is used only where code reads an attribute of that name."""
+    kind = type(value)
+    is_descriptor = any(hasattr(kind, each) for each in ("__get__", "__set__", "__delete__"))
+    return not (is_descriptor or _is_special(name) or name[:1] == "(" or issubclass(kind, type))
 
 
 def _is_generated(value: Any) -> bool:
@@ -48,9 +59,16 @@ def _is_generated(value: Any) -> bool:
     return code.co_qualname.startswith(_MADE_BY_DATACLASSES) or code.co_filename.startswith(_MADE_BY_ATTRS)
 
 
-def names_calling(cls: type, name: str) -> set[str]:
-    """Return the names, besides `ALL`, by which code may call a method that no operator calls."""
+def names_reaching(cls: type, name: str, value: Any) -> set[str]:
+    """Return the names, besides `ALL`, by which code may reach a member of a class that no operator calls."""
+    if type(value) not in _METHODS:
+        return {name, all_of(cls)}
     return {name} | ({constructor_of(cls)} | _ANY_CLASS if name in _CONSTRUCTORS else set())
+
+
+def all_of(cls: type) -> str:
+    """Return what stands among the names of attributes for all values that a class has, beside its methods."""
+    return f"{cls.__module__}.{cls.__qualname__}.*"
 
 
 def constructor_of(cls: type) -> str:
@@ -64,7 +82,7 @@ def add_names(classes: Iterable[type], names: set[str]) -> None:
     before = -1
     while len(left) != before:
         before = len(left)
-        called = [each for each in left if is_called(*each, names)]
+        called = [each for each in left if is_reached(*each, names)]
         left = [each for each in left if each not in called]
         for _, _, value in called:
             names |= {ANY_CLASS} if type(value) is classmethod else set()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint import origins
+from jcache.fingerprint.attributes import is_holder
 from jcache.fingerprint.bytecode import IMPORT, Chain
 from jcache.fingerprint.describe import vars_of
 
@@ -47,7 +48,7 @@ def find(chain: Chain, namespace: Mapping[str, Any], special: Mapping[str, Any])
     """
     first = chain[0]
     if first.startswith(IMPORT):
-        found = _imported(first, namespace)
+        found = imported(_name_of_import(first, namespace))
     elif first in namespace:
         home = str(namespace.get("__name__", "?"))
         value = namespace[first]
@@ -99,13 +100,18 @@ def _submodule(module: types.ModuleType, name: str) -> Any:
         return ABSENT
 
 
-def _imported(text: str, namespace: Mapping[str, Any]) -> Resolved:
+def is_loaded(first: str, namespace: Mapping[str, Any]) -> bool:
+    """Return whether the first name of a chain is no module that has not been imported yet."""
+    return not first.startswith(IMPORT) or _name_of_import(first, namespace) in sys.modules
+
+
+def _name_of_import(text: str, namespace: Mapping[str, Any]) -> str:
     level, _, name = text.removeprefix(IMPORT).partition(":")
     if level != "0":
         package = namespace.get("__package__") or str(namespace.get("__name__", "")).rpartition(".")[0]
         above = str(package).split(".")
         name = ".".join([*above[: len(above) - int(level) + 1], *([name] if name else [])])
-    return imported(name)
+    return name
 
 
 def imported(name: str) -> Resolved:
@@ -152,6 +158,16 @@ def is_made_of_users(value: Any, depth: int = 4) -> bool:
     return is_made_of_users(type(value), depth - 1) or any(
         is_made_of_users(each, depth - 1) for each in inner if callable(each)
     )
+
+
+def is_foreign(value: Any, origin: origins.Origin) -> bool:
+    """Return whether a library holds an object of another library's class, or one that a program has given attributes.
+
+    It may hold the object because the program has put it there.
+    """
+    kind = type(value)
+    made_by = origins.of_module_named(str(kind.__module__))
+    return is_holder(kind) or (origins.is_installed(made_by) and made_by != origin and not callable(value))
 
 
 def _is_compiled_by_library(function: types.FunctionType) -> bool:

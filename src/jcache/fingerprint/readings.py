@@ -26,9 +26,10 @@ _MOST: Final = 750  # minutes after the start of this process, and as many befor
 _SECONDS: Final = re.compile(r"(?<!\d)(\d{10})(?:\d{3}|\d{6}|\d{9})?(?!\d)")  # since 1970, perhaps with a fraction
 _NAMES: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
 _MONTHS: Final = {name: f"{at:02}" for at, name in enumerate(_NAMES.split(), 1)}
-_MONTH: Final = re.compile("|".join(_MONTHS))
+_DIGITS: Final = re.compile("|".join([*_MONTHS, r"\d"]))
 _DIGIT: Final = re.compile(r"\d")
-_RANDOM: Final = re.compile(r".*[a-z0-9_]{8}(\.\w+)?")
+_SECOND: Final = re.compile(r"\D?[0-6]\d(?:[.,]?(?:\d{6}|\d{3}))?(?: \d{4})?(?!\d)")  # after a minute
+_RANDOM: Final = re.compile(r"(.*)[a-z0-9_]{8}((?:\.\w+)?)")
 _FORMATS: Final = (  # a year before the month counts as well
     "%m%d%H%M", "%d%m%H%M", "%d%m%Y%H%M", "%d%m%y%H%M", "%m%d%Y%H%M", "%m%d%y%H%M"
 )  # fmt: skip
@@ -68,7 +69,7 @@ class Readings:
         """Return whether a text contains a time since this process began, in any usual format."""
         if not _FEWEST <= len(text) <= _LONGEST:
             return False
-        if _is_temporary(text):
+        if _parts_of_temporary(text) is not None:
             return True
         low, high = self._time
         minutes = _minutes(int(low // 60), int(high // 60))
@@ -78,17 +79,42 @@ class Readings:
             return True
         if any(low - 1 <= int(each) <= high for each in _SECONDS.findall(text)):
             return True
-        named = _MONTH.sub(lambda found: _MONTHS[found[0]], text)
-        digits = "".join(filter(str.isdecimal, named))
+        digits = "".join(each for each, _ in _digits(text))
         return len(digits) >= _FEWEST and any(each in digits for each in minutes.digits)
 
+    def without_time(self, text: str) -> str:
+        """Return what a text that is a reading says besides, such as a learning rate in the name of a run."""
+        if (found := _parts_of_temporary(text)) is not None:
+            return "".join(found)
+        low, high = self._time
+        minutes, digits = _minutes(int(low // 60), int(high // 60)), _digits(text)
+        all_digits = "".join(each for each, _ in digits)
+        places = [(all_digits.find(each), len(each)) for each in minutes.digits if each in all_digits]
+        if places:
+            before = text[: digits[min(at for at, _ in places)][1].start()]
+            after = text[digits[max(at + length for at, length in places) - 1][1].end() :]
+            second = _SECOND.match(after)
+            year = time.strftime("(?:20)?%y\\D?$", time.localtime(high))  # before a month
+            text = re.sub(year, "", before) + (after if second is None else after[second.end() :])
+        return _SECONDS.sub("", minutes.clock.sub("", text))
 
-def _is_temporary(text: str) -> bool:
-    """Return whether a text is a path in the temporary directory whose first part ends as `tempfile` makes names."""
+
+def _digits(text: str) -> list[tuple[str, re.Match[str]]]:
+    """Return the digits of a text, each with where it stands; the name of a month stands for two."""
+    return [(digit, each) for each in _DIGITS.finditer(text) for digit in _MONTHS.get(each[0], each[0])]
+
+
+def _parts_of_temporary(text: str) -> tuple[str, ...] | None:
+    """Return the parts, without what is random, of a path in the temporary directory that `tempfile` may have made.
+
+    Return None for any other text.
+    """
     directory = getattr(sys.modules.get("tempfile"), "tempdir", None)  # where something has asked for it
     if type(directory) is not str or not text.startswith(os.path.join(directory, "")):
-        return False
-    return _RANDOM.fullmatch(text[len(directory) :].lstrip(os.sep).partition(os.sep)[0]) is not None
+        return None
+    first, _, further = text[len(directory) :].lstrip(os.sep).partition(os.sep)
+    found = _RANDOM.fullmatch(first)
+    return None if found is None else (*found.groups(), further)
 
 
 class _Minutes(NamedTuple):

@@ -73,6 +73,7 @@ class References(Parts, ABC):
 
     def class_(self, cls: type) -> bytes:
         """Return a reference to a class; it is visited later, if it has not been visited yet."""
+        self.names.update(map(methods.all_of, cls.__mro__) if self.is_given else ())
         reference = self._nodes.get(id(cls))
         if reference is not None:
             return reference
@@ -266,8 +267,8 @@ class References(Parts, ABC):
         self.note_order_of(label, (name for name, _ in found))
         for attribute, value in sorted(found, key=lambda each: each[0]):
             if not (wholly or self._is_reached(cls, attribute, value)):
-                self.aside.update(methods.names_calling(cls, attribute))
-                self.set_aside(f"method {attribute} of {name}", value)
+                self.aside.update(methods.names_reaching(cls, attribute, value))
+                self.set_aside(f"{'method' if functions_of(value) else 'class attribute'} {attribute} of {name}", value)
                 continue
             value = self.then(cls, attribute, value)
             is_method = isinstance(value, staticmethod | classmethod | property)
@@ -280,7 +281,7 @@ class References(Parts, ABC):
     def _is_reached(self, cls: type, name: str, value: Any) -> bool:
         """Return whether the walk has reached a member of a class, as it has the method at which it begins."""
         is_node = any(id(each) in self._nodes for each in functions_of(value))
-        return is_node or methods.is_called(cls, name, value, self.names)
+        return is_node or methods.is_reached(cls, name, value, self.names)
 
 
 def part_of(items: list[bytes], kind: str) -> Part:

@@ -186,7 +186,7 @@ class Walk(References):
             name += self._registered(value)
         if name_resolution.is_made_of_users(value):
             return name + self._global(found)
-        if found.inside or not _is_data(value):
+        if found.inside or not (_is_data(value) or name_resolution.is_foreign(value, found.origin)):
             return name
         try:
             return name + self.encode(value)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.recorder.test_sitecustomize import BASE, environment, run
+from jcache.runs.environment import environment
+from tests.runs.recorder.test_sitecustomize import BASE, run
 
 # What the program did before JAX, then the collector's state after the import of JAX.
 STATE = """
