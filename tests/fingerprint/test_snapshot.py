@@ -19,6 +19,8 @@ n, log, seen, by, first, many = 0, [], set(), {'f': 0}, [0], Counter()
 alias, space = log, SimpleNamespace(n=0, sums={'f': 0.5}, log=['a'])
 sums, tables = {'f': 0.0}, {'t': ()}
 text, rate, queue, groups, order, last = '', 1.0, deque(), defaultdict(list), OrderedDict(), deque([0], maxlen=1)
+nested, rows = {'k': [], 'lr': 1, 'deep': {'a': [], 'n': {'c': 0}}}, [[], []]
+alias_of_one = nested['k']
 class Runs:
     n = 0
 class Counted:
@@ -50,6 +52,11 @@ TOLERATED = {
     "a number in the long form": "global n\n    n = n + 1\n    run.n = run.n - 1",
     "a list": "log.append(x)",
     "a list in a dict": "groups['a'].append(x)\n    groups['a'].append(x)",
+    "a list in a dict beside what is used": "nested['k'].append(x)\n    x += nested['lr']",
+    "a list in a dict that is asked by get": "nested.get('k').append(x)\n    x += nested.get('lr')",
+    "a list in a list": "rows[0].append(x)",
+    "a list deep in a dict": "nested['deep']['a'].append(x)",
+    "a count deep in a dict": "nested['deep']['n']['c'] += 1",
     "a set": "seen.add(1)",
     "a deque": "queue.append(1)",
     "a memo": "by[x] = x * 2",
@@ -87,6 +94,18 @@ CHANGES = {
     "a list that a helper is given": "log.append(x)\n    x += int(np.sum(log))",
     "a list that is unpacked": "log.append(x)\n    a, *b = log\n    x += sum(b)",
     "lists of a dict": "groups[x].append(x)\n    x += sum(groups[x])",
+    "a list in a dict whose length counts": "nested['k'].append(1)\n    x += len(nested['k'])",
+    "a list in a dict that is found by a computed key": "nested['k'].append(1)\n    x += len(nested['kl'[0]])",
+    "a list in a dict that get finds": "nested['k'].append(1)\n    x += len(nested.get('k'))",
+    "a list in a dict that setdefault finds": "nested['k'].append(1)\n    x += len(nested.setdefault('k', 1))",
+    "a list in a dict among all": "nested['k'].append(1)\n    for each in nested.values(): x += each == [1]",
+    "a list in a dict by a name of the function's own": "own = nested['k']\n    own.append(1)\n    x += len(own)",
+    "a list in a dict by another name": "nested['k'].append(1)\n    x += len(alias_of_one)",
+    "a list in a dict that its other name fills": "alias_of_one.append(1)\n    x += len(nested['k'])",
+    "a list in a dict of which a part is used": "nested['k'].append(1)\n    x += nested['k'][-1]",
+    "a list in a list whose length counts": "rows[0].append(1)\n    x += len(rows[0])",
+    "a list deep in a dict whose length counts": "nested['deep']['a'].append(1)\n    x += len(nested['deep']['a'])",
+    "a count deep in a dict that is used": "nested['deep']['n']['c'] += 1\n    x += nested['deep']['n']['c']",
     "an attribute that is used by a computed name": "run.n += 1\n    x += getattr(run, 'nm'[0])",
     "an attribute that is used among all": "run.n += 1\n    x += vars(run)['n']",
     "a register that numbers its items": "x += by.setdefault(x, len(by))",

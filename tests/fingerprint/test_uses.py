@@ -25,23 +25,6 @@ USES = (
         "n.info(x)\n    y(n)",
     ),
 )
-WAYS = {
-    uses.Way.FILLED: ("n[x] = 1", "n.append(x)", "o.n.add(x)", "if n is None: x()", "m = n\n    m.append(x)"),
-    uses.Way.COUNTED: ("n[x] += 1", "o.n['a'] += x", "x[0] = n.get(x, 0) + 1"),
-    uses.Way.INNER: ("n[x][y] = 1", "n[x].append(1)", "n[x][y] += 1"),
-    uses.Way.ITEM: (
-        *("n.get(x)", "y = n[x]", "o.n[x](1)", "x in n", "x not in o.n", "n.setdefault(x, 1)", "n.get('a', y)"),
-        *("m = n\n    m.get(x)", "y = n.get(x) + 1", "n[-1]", "return n[x].shape", "n.get('a', None)"),
-    ),
-    uses.Way.FLAG: ("1 in n", "if 'a' not in o.n: x()"),
-    uses.Way.WHOLE: (
-        *("len(n)", "sum(o.n)", "if not n: x()", "if n: x()", "for x in n: x()", "[x for x in n]", "n.items()"),
-        *("n[-2:]", "o.n[:x]", "n[:]", "n[x::2]", "o.n.values()", "n.pop()", "while o.n: x()", "f(n)", "y = n + x"),
-        *("return n", "n == x", "f(*n)", "y = f'{n}'", "a, *b = n", "a, b, c = n", "n.count(1)", "y = n, x"),
-        *("n is None", "o.x = n", "m = n\n    len(m)", "m = n\n    m = x\n    m.get(x)", "n.get(x, 0)", "y = m[n]"),
-        *("y = n and o", "match n:\n        case [a, b]: x()", "y = n[x:][0]"),
-    ),
-}
 FILLS = (
     *("n[x] = 1", "o.n[x] = y", "n[f(x)] = 1", "n[x, m.a] = 1", "n[f'{x}'] = 1", "n[m[x]] = 1", "n[m(x + 1)] = 1"),
     *("n.update(a=1)", "o.n.update(x)", "n.append(x)", "o.n.append(f(x))", "n.add(1)"),
@@ -96,18 +79,6 @@ def names(body: str, of: str) -> set[str]:
 def test_a_name_in_which_code_only_counts_is_not_used(body: str) -> None:
     """Whatever is added, in the short form and in the long one."""
     assert ("n" in names(body, "used")) is (body in USES)
-
-
-@pytest.mark.parametrize(("way", "body"), [(way, body) for way, bodies in WAYS.items() for body in bodies])
-def test_a_container_is_used_in_one_of_five_ways(way: uses.Way, body: str) -> None:
-    """A memo is filled and asked for items; whatever is not known to be less counts as a use of the whole."""
-    assert {its for name, its in uses.ways(steps_of(made(body).__code__)) if name == "n"} == {way}
-
-
-@pytest.mark.parametrize("body", ["print(n)", "log.info('%d', len(n))", "print('traced', len(o.n))"])
-def test_what_is_printed_or_logged_is_not_used(body: str) -> None:
-    """As a counter is not."""
-    assert not [name for name, _ in uses.ways(steps_of(made(body).__code__)) if name == "n"]
 
 
 @pytest.mark.parametrize("body", [*FILLS, *READS])

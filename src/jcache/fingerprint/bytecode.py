@@ -12,7 +12,7 @@ from itertools import takewhile
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
-from jcache.fingerprint import uses
+from jcache.fingerprint import uses, ways
 from jcache.fingerprint.encoding import constant, several, sha256, tagged, text
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step, steps_of
 from jcache.fingerprint.weak_map import WeakIdentities
@@ -119,7 +119,7 @@ class CodeReads:
         self.given: dict[Chain, set[Any]] = {}
         self.attributes: set[str] = set()
         self.used: set[str] = set()
-        self.ways: set[tuple[str, uses.Way]] = set()
+        self.ways: set[tuple[str, ways.Way]] = set()
         self.filled: set[str] = set()
         self.counted: set[str] = set()
         self.opened: set[str] = set()
@@ -141,7 +141,7 @@ def reads(code: CodeType) -> CodeReads:
             found.opened.update([name] if key is None else [])
         found.opened.update(written)
         found.used.update(written, uses.used(listing))
-        found.ways.update(uses.ways(listing))
+        found.ways.update(ways.ways(listing))
         found.filled.update(uses.filled(listing))
         _chains(listing, found)
     return found

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import Chain, reads, signature
 from jcache.fingerprint.encoding import constant
-from jcache.fingerprint.uses import Way
+from jcache.fingerprint.ways import Way
 from jcache.fingerprint.weak_map import WeakIdentities
 
 

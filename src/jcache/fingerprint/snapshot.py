@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from jcache.fingerprint.code import Meaning
 from jcache.fingerprint.describe import vars_of
-from jcache.fingerprint.uses import Way
+from jcache.fingerprint.ways import Way, item_name
 
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
@@ -71,16 +71,16 @@ class ValueSnapshot:
         """Return whether code uses something of a name for more than items under constant texts."""
         return any(name in each.opened for each in self.uses)
 
-    def add(self, container: Any, name: str) -> None:
-        """Copy a container of a type in `GROWING` and of some name, with the attributes that it may have been given."""
+    def add(self, container: Any, names: Set[str]) -> None:
+        """Copy a container of a type in `GROWING` and of some names, with the attributes that it was given."""
         copied = container.copy()
-        self._copies[id(container)] = {name}, copied
+        self._copies[id(container)] = {*names}, copied
         for attribute, value in vars_of(container).items():
             setattr(copied, attribute, value)
 
-    def add_name(self, container: Any, name: str) -> None:
+    def add_names(self, container: Any, names: Set[str]) -> None:
         if id(container) in self._copies:
-            self._copies[id(container)][0].add(name)
+            self._copies[id(container)][0].update(names)
 
     def add_value(self, place: Place, value: Any) -> None:
         self._values[place] = value
@@ -130,8 +130,20 @@ class ValueSnapshot:
         wrong = ways[Way.WHOLE] | (ways[Way.FLAG] - ways[Way.ITEM])
         wrong |= ways[Way.ITEM] & (ways[Way.COUNTED] | ways[Way.INNER])
         found = self._grown & wrong | self._more & (wrong | ways[Way.ITEM] | ways[Way.FLAG])
-        counted += [f"`{name}` changes, and is used for more" for name in sorted(found)]
+        found |= {each for each in self._grown | self._more if not ways[Way.WHOLE].isdisjoint(_holders(each))}
+        outermost = sorted({each.partition("[")[0] for each in found})
+        counted += [f"`{name}` changes, and is used for more" for name in outermost]
         return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]
+
+
+def names_within(holders: Set[str], name: str) -> Set[str]:
+    """Return the names of a container: its own, and those of an item of the containers that hold it."""
+    return {name, *(item_name(each, key) for each in holders for key in (name, None))}
+
+
+def _holders(name: str) -> list[str]:
+    """Return the names of the containers that hold one of some name."""
+    return [name[:at] for at, letter in enumerate(name) if letter == "["]
 
 
 def _has_grown(before: Any, now: Any) -> bool:

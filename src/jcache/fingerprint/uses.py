@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from enum import Enum, auto
 from typing import Any, Final
 
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step
 
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
-_LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
+LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
 _BEFORE_STORE: Final = frozenset({"SWAP", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
 _BINDS: Final = frozenset({"DELETE_GLOBAL", "IMPORT_FROM", "STORE_DEREF", "STORE_GLOBAL"})
-_NAMES: Final = _LOADS | _BINDS
+_NAMES: Final = LOADS | _BINDS
 _STORED: Final = {
     "STORE_GLOBAL": _GLOBALS, "STORE_NAME": _GLOBALS, "STORE_DEREF": _CELLS, "STORE_ATTR": ATTRIBUTE,
 }  # fmt: skip
-_ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
+ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
 _TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
-_NONE_TESTS: Final = ("POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_N", "POP_JUMP_BACKWARD_IF_N")
-_TAKE_APART: Final = ("UNPACK_", "MATCH_", "GET_LEN", "SWAP")
-_STORE_ITEM: Final = "STORE_SUBSCR"
+STORE_ITEM: Final = "STORE_SUBSCR"
 _ADDS: Final = frozenset({"add", "append", "appendleft", "extend", "update"})  # methods that return None
-_OF_ITEMS: Final = frozenset({"get", "setdefault"})
-
-
-class Way(Enum):
-    """How code uses a container."""
-
-    FILLED = auto()  # it gets an item
-    COUNTED = auto()  # a number in it is replaced, as in ``n[k] += 1`` and ``n[k] = n.get(k, 0) + 1``
-    ITEM = auto()  # an item of it is used, as of a memo
-    INNER = auto()  # an item of it is filled, or counts
-    FLAG = auto()  # a constant is looked for in it
-    WHOLE = auto()  # it is used in any other way
-
-
-_CHANGES: Final = {_STORE_ITEM: Way.FILLED, "COPY": Way.COUNTED}
 
 
 def used(listing: list[Step]) -> Iterator[str]:
     """Yield the names that are loaded or bound, but for those in which code counts, for what is only printed or logged,
     and for what only an item is stored in.
     """
-    filling = {at for at, each in enumerate(listing) if each.name in _LOADS and _is_filled(listing, at)}
-    left_out = _counting(listing) | filling | _told(listing)
+    filling = {at for at, each in enumerate(listing) if each.name in LOADS and _is_filled(listing, at)}
+    left_out = _counting(listing) | filling | told(listing)
     for at, each in enumerate(listing):
         is_left_out = _before(listing, at) == "BINARY_OP" if each.name in _BINDS else at in left_out
         if each.name in _NAMES and not is_left_out:
@@ -103,7 +84,7 @@ def _is_added(listing: list[Step], at: int) -> bool:
 
 def _statement(listing: list[Step], end: int) -> range:
     """Return the places of a statement's instructions before its last one."""
-    ends = (number for number in range(end - 1, -1, -1) if listing[number].name.startswith(_ENDS_STATEMENT))
+    ends = (number for number in range(end - 1, -1, -1) if listing[number].name.startswith(ENDS_STATEMENT))
     return range(next(ends, -1) + 1, end)
 
 
@@ -124,82 +105,7 @@ def _before(listing: list[Step], at: int) -> str:
     return next((name for name in names if name not in _BEFORE_STORE), "")
 
 
-def ways(listing: list[Step]) -> Iterator[tuple[str, Way]]:
-    """Yield the names of what is loaded, each with a way in which a container of that name is used there."""
-    told = _told(listing)
-    stored = Counter(each.value for each in listing if each.name == "STORE_FAST")
-    for at, each in enumerate(listing):
-        if at in told or not (each.name in _LOADS or (each.name == "LOAD_FAST" and not stored[each.value])):
-            continue
-        way, end = _way(listing, at)
-        after = listing[end]
-        if way in {Way.WHOLE, Way.ITEM} and after.name == "STORE_FAST" and stored[after.value] == 1:
-            loads = (n for n, one in enumerate(listing) if "LOAD_FAST" in one.name and _names(one, after.value))
-            others = {_way(listing, n)[0] for n in loads if n not in told}  # by a name of its own in this function
-            yield from ((each.value, its) for its in (others if way is Way.WHOLE else {way} | _inner(others)))
-        else:
-            yield each.value, way
-
-
-def _inner(others: set[Way]) -> set[Way]:
-    return {Way.INNER} if others & {Way.FILLED, Way.COUNTED} else set()
-
-
-def _names(step: Step, name: str) -> bool:
-    return name in step.value if isinstance(step.value, tuple) else name == step.value
-
-
-def _way(listing: list[Step], at: int) -> tuple[Way, int]:
-    """Return how a container that is loaded at a place is used, and the place of the instruction that uses it."""
-    if listing[at + 1].name.startswith(_NONE_TESTS):
-        return Way.FILLED, at + 1
-    above, is_item = 0, False  # the number of values above it on the stack, and whether it is an item of the container
-    for number, each in enumerate(listing[at + 1 :], at + 1):
-        if above == 0 and each.name in ATTRIBUTE:
-            if _adds(each):
-                return Way.INNER if is_item else Way.FILLED, number
-            return Way.ITEM if is_item else _method(listing, number), number
-        if above == 0 and each.name == "CONTAINS_OP" and not is_item:
-            return Way.FLAG if listing[_begin(listing, at) - 1].name == "LOAD_CONST" else Way.ITEM, number
-        if above == 1 and each.name in _CHANGES:
-            return Way.INNER if is_item else _CHANGES[each.name], number
-        if above == 1 and (each.name == "BINARY_SUBSCR" or each[:3:2] == ("BINARY_OP", INDEX)):
-            if listing[number - 1].name == "BUILD_SLICE":
-                return Way.WHOLE, number
-            above, is_item = 0, True
-            continue
-        above += each.effect
-        if above < 1 or each.name.startswith(_TAKE_APART):
-            return Way.ITEM if is_item else Way.WHOLE, number
-    return Way.WHOLE, at
-
-
-def _begin(listing: list[Step], at: int) -> int:
-    """Return the place where the expression begins whose last attribute is loaded at a place."""
-    while at and listing[at].name in ATTRIBUTE:
-        at -= 1
-    return at
-
-
-def _method(listing: list[Step], at: int) -> Way:
-    """Return how a container is used whose method is loaded at a place."""
-    method = listing[at]
-    if not method.called or method.value not in _OF_ITEMS:
-        return Way.WHOLE
-    end = next((n for n in range(at, len(listing)) if listing[n].name.startswith(_ENDS_STATEMENT)), at)
-    if (
-        method.value == "get"
-        and listing[end].name == _STORE_ITEM
-        and any(n.name == "BINARY_OP" for n in listing[at:end])
-    ):
-        return Way.COUNTED
-    call = next((n for n in range(at, end) if listing[n].name == "CALL"), at)
-    default = listing[call - 1] if listing[call].number > 1 else None
-    has_value = default is not None and default.name == "LOAD_CONST" and default.value is not None
-    return Way.WHOLE if has_value and method.value == "get" else Way.ITEM
-
-
-def _told(listing: list[Step]) -> set[int]:
+def told(listing: list[Step]) -> set[int]:
     """Return the places of statements that only print or log something."""
     found = set[int]()
     for at, each in enumerate(listing):
@@ -211,7 +117,7 @@ def _told(listing: list[Step]) -> set[int]:
 def filled(listing: list[Step]) -> Iterator[str]:
     """Yield the names of what only gets an item, as in ``n[k] = v`` and ``n.append(v)``."""
     for at, each in enumerate(listing):
-        if each.name in _LOADS and _is_filled(listing, at):
+        if each.name in LOADS and _is_filled(listing, at):
             yield each.value
 
 
@@ -220,16 +126,16 @@ def _is_filled(listing: list[Step], at: int) -> bool:
     above = 0  # the number of values above it
     for each in listing[at + 1 :]:
         if above == 0 and each.name in ATTRIBUTE:
-            return _adds(each)
-        if each.name == _STORE_ITEM or each.name.startswith(_ENDS_STATEMENT):
-            return each.name == _STORE_ITEM and above == 1
+            return adds(each)
+        if each.name == STORE_ITEM or each.name.startswith(ENDS_STATEMENT):
+            return each.name == STORE_ITEM and above == 1
         above += each.effect
         if above < 1:
             return False
     return False
 
 
-def _adds(step: Step) -> bool:
+def adds(step: Step) -> bool:
     """Return whether a step loads a method of a container that adds to it, to call it."""
     return step.called and step.name in ATTRIBUTE and step.value in _ADDS
 
@@ -240,16 +146,20 @@ def asked(listing: list[Step]) -> Iterator[tuple[str, str | None]]:
     """
     for at, each in enumerate(listing):
         if each.name in _NAMES:
-            yield each.value, _key(listing, at) if each.name in _LOADS else None
+            yield each.value, _key(listing, at) if each.name in LOADS else None
 
 
 def _key(listing: list[Step], at: int) -> str | None:
     """Return the constant text that what is loaded at a place is asked for; None if anything else is done with it."""
     first, second, third, fourth = (listing[at + 1 : at + 5] + [listing[-1]] * 4)[:4]
     key: Any = None
-    if first.name == "LOAD_CONST" and (second.name == "BINARY_SUBSCR" or second[:3:2] == ("BINARY_OP", INDEX)):
+    if first.name == "LOAD_CONST" and indexes(second):
         key = first.value
     elif first.name in ATTRIBUTE and (first.value, first.called) == ("get", True) and second.name == "LOAD_CONST":
         call = fourth if third.name == "LOAD_CONST" else third
         key = second.value if call.name == "CALL" and call.number == 1 + (call is fourth) else None
     return key if type(key) is str else None
+
+
+def indexes(step: Step) -> bool:
+    return step.name == "BINARY_SUBSCR" or step[:3:2] == ("BINARY_OP", INDEX)

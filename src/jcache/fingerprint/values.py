@@ -8,7 +8,7 @@ Where a mutable object occurs again, a back reference stands for it: one list in
 import builtins
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Any, Final
 
 from jcache.fingerprint import attributes, methods, origins
@@ -18,7 +18,7 @@ from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
+from jcache.fingerprint.snapshot import GROWING, ValueSnapshot, names_within
 from jcache.fingerprint.value_types import UNCHANGING
 
 CACHED: Final = "cached property"
@@ -48,6 +48,7 @@ class Encoder:
         self.is_given = False  # whether the caller passed the value: then all its attributes count
         self._readings = Readings()
         self.place = ""  # the name or key under which the latest value was found
+        self._within: Set[str] = frozenset()  # names of the containers that hold it
         self._wholly: dict[type, bool] = {}
         self._linen_ids: dict[object, int] = {}  # a stable number for each `_id` of a flax module
         self.seen: dict[int, int] = {}  # by address, a number for each object that was encoded
@@ -124,16 +125,20 @@ class Encoder:
     def _once(self, value: Any, handler: Callable[["Encoder", Any], bytes]) -> bytes:
         number = self.seen.get(id(value))
         if number is not None:
-            self.snapshot.add_name(value, self.place or self.label_name())
+            self.snapshot.add_names(value, names_within(self._within, self.place or self.label_name()))
             return tagged(b"again", b"%d" % number)
         self.seen[id(value)] = len(self.seen)
         self.alive.append(value)
+        within, self._within = self._within, frozenset[str]()
         if self.may_grow and type(value) in GROWING:
+            self._within = names_within(within, self.place or self.label_name())
             if self._before is not None:
                 value = self._before.as_it_was(value)
             else:
-                self.snapshot.add(value, self.place or self.label_name())
-        return handler(self, value)
+                self.snapshot.add(value, self._within)
+        encoding = handler(self, value)
+        self._within = within
+        return encoding
 
     def leaves_out(self, *marks: str) -> bool:
         """Return whether values of variables may be left out: code reaches these by name alone, and no mark is set."""

@@ -1,0 +1,154 @@
+"""How code uses containers: as a log, which only gets items, as a memo, or in any other way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import Final
+
+from jcache.fingerprint.instructions import ATTRIBUTE, Step
+from jcache.fingerprint.uses import ENDS_STATEMENT, LOADS, STORE_ITEM, adds, indexes, told
+
+_NONE_TESTS: Final = ("POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_N", "POP_JUMP_BACKWARD_IF_N")
+_TAKE_APART: Final = ("UNPACK_", "MATCH_", "GET_LEN", "SWAP")
+_OF_ITEMS: Final = frozenset({"get", "setdefault"})
+
+
+class Way(Enum):
+    """How code uses a container."""
+
+    FILLED = auto()  # it gets an item
+    COUNTED = auto()  # a number in it is replaced, as in ``n[k] += 1`` and ``n[k] = n.get(k, 0) + 1``
+    ITEM = auto()  # an item of it is used, as of a memo
+    INNER = auto()  # an item of it is filled, or counts
+    FLAG = auto()  # a constant is looked for in it
+    WHOLE = auto()  # it is used in any other way
+
+
+_CHANGES: Final = {STORE_ITEM: Way.FILLED, "COPY": Way.COUNTED}
+
+
+def ways(listing: list[Step]) -> Iterator[tuple[str, Way]]:
+    """Yield the names of what is loaded, each with a way in which a container of that name is used there.
+
+    An item that is a container itself has the name that `item_name` makes.
+    """
+    said = told(listing)
+    stored = Counter(each.value for each in listing if each.name == "STORE_FAST")
+    for at, each in enumerate(listing):
+        if at in said or not (each.name in LOADS or (each.name == "LOAD_FAST" and not stored[each.value])):
+            continue
+        name, place = each.value, at
+        while True:
+            yield from ((name, way) for way in _ways_of(listing, place, said, stored))
+            item = _item(listing, place)
+            if item is None:
+                break
+            place, name = item[0], item_name(name, item[1])
+
+
+def item_name(container: str, key: str | None) -> str:
+    """Return the name of a container within another one; without a key, that of any one in it."""
+    return f"{container}[{key or ''}]"
+
+
+def _ways_of(listing: list[Step], at: int, said: set[int], stored: Counter[str]) -> set[Way]:
+    """Return the ways in which the container is used that is on the stack after an instruction."""
+    way, end = _way(listing, at)
+    after = listing[end]
+    if way not in {Way.WHOLE, Way.ITEM} or after.name != "STORE_FAST" or stored[after.value] != 1:
+        return {way}
+    loads = (n for n, one in enumerate(listing) if "LOAD_FAST" in one.name and _names(one, after.value))
+    others = {_way(listing, n)[0] for n in loads if n not in said}  # by a name of its own in this function
+    return others if way is Way.WHOLE else {way} | _inner(others)
+
+
+def _item(listing: list[Step], at: int) -> tuple[int, str | None] | None:
+    """Return where an item of a container is on the stack, and its key if that is a constant text.
+
+    Args:
+        listing: the instructions.
+        at: the place of the instruction after which the container is on the stack.
+
+    Returns:
+        The place of the instruction that replaces the container by the item, and the key; None if there is no item.
+    """
+    above, is_asked = 0, False  # the number of values above it on the stack
+    for number, each in enumerate(listing[at + 1 :], at + 1):
+        if above == 0 and each.name in ATTRIBUTE:
+            if not (each.called and each.value in _OF_ITEMS):
+                return None
+            is_asked, at = True, number
+        elif above == 1 and not is_asked and indexes(each):
+            return None if listing[number - 1].name == "BUILD_SLICE" else (number, _constant(listing, at, number))
+        above += each.effect
+        if above < 1:
+            return (number, _constant(listing, at, number)) if is_asked and each.name == "CALL" else None
+    return None
+
+
+def _constant(listing: list[Step], at: int, end: int) -> str | None:
+    """Return the constant text right after a place, if nothing but one more value follows it until the end."""
+    key = listing[at + 1].value if listing[at + 1].name == "LOAD_CONST" else None
+    return (
+        key if type(key) is str and end - at <= 3 and all(each.effect > 0 for each in listing[at + 1 : end]) else None
+    )
+
+
+def _inner(others: set[Way]) -> set[Way]:
+    return {Way.INNER} if others & {Way.FILLED, Way.COUNTED} else set()
+
+
+def _names(step: Step, name: str) -> bool:
+    return name in step.value if isinstance(step.value, tuple) else name == step.value
+
+
+def _way(listing: list[Step], at: int) -> tuple[Way, int]:
+    """Return how a container that is loaded at a place is used, and the place of the instruction that uses it."""
+    if listing[at + 1].name.startswith(_NONE_TESTS):
+        return Way.FILLED, at + 1
+    above, is_item = 0, False  # the number of values above it on the stack, and whether it is an item of the container
+    for number, each in enumerate(listing[at + 1 :], at + 1):
+        if above == 0 and each.name in ATTRIBUTE:
+            if adds(each):
+                return Way.INNER if is_item else Way.FILLED, number
+            return Way.ITEM if is_item else _method(listing, number), number
+        if above == 0 and each.name == "CONTAINS_OP" and not is_item:
+            return Way.FLAG if listing[_begin(listing, at) - 1].name == "LOAD_CONST" else Way.ITEM, number
+        if above == 1 and each.name in _CHANGES:
+            return Way.INNER if is_item else _CHANGES[each.name], number
+        if above == 1 and indexes(each):
+            if listing[number - 1].name == "BUILD_SLICE":
+                return Way.WHOLE, number
+            above, is_item = 0, True
+            continue
+        above += each.effect
+        if above < 1 or each.name.startswith(_TAKE_APART):
+            return Way.ITEM if is_item else Way.WHOLE, number
+    return Way.WHOLE, at
+
+
+def _begin(listing: list[Step], at: int) -> int:
+    """Return the place where the expression begins whose last attribute is loaded at a place."""
+    while at and listing[at].name in ATTRIBUTE:
+        at -= 1
+    return at
+
+
+def _method(listing: list[Step], at: int) -> Way:
+    """Return how a container is used whose method is loaded at a place."""
+    method = listing[at]
+    if not method.called or method.value not in _OF_ITEMS:
+        return Way.WHOLE
+    end = next((n for n in range(at, len(listing)) if listing[n].name.startswith(ENDS_STATEMENT)), at)
+    if (
+        method.value == "get"
+        and listing[end].name == STORE_ITEM
+        and any(n.name == "BINARY_OP" for n in listing[at:end])
+    ):
+        return Way.COUNTED
+    call = next((n for n in range(at, end) if listing[n].name == "CALL"), at)
+    default = listing[call - 1] if listing[call].number > 1 else None
+    has_value = default is not None and default.name == "LOAD_CONST" and default.value is not None
+    return Way.WHOLE if has_value and method.value == "get" else Way.ITEM
