@@ -20,8 +20,12 @@ n{s}, total{s}, text{s} = 0, 0.0, 'a'
 log{s}, seen{s}, queue{s}, table{s}, memo{s} = [], set(), collections.deque(), {{}}, {{}}
 groups{s}, many{s}, order{s} = collections.defaultdict(list), collections.Counter(), collections.OrderedDict()
 limits{s} = {{'a': 2, 'b': 3, 'c': 5}}
+nested{s} = {{'k': [], 'r': 2, 'deep': {{'a': [], 'n': {{'c': 0}}}}, 1: []}}
+rows{s} = [[], [1]]
+inner{s} = nested{s}['k']
 class State{s}:
-    count = 0
+    count, rate, run = 0, 3, 'a'
+    held = {{'log': []}}
     def __init__(self):
         self.n{s}, self.total{s}, self.log{s}, self.table{s} = 0, 0.0, [], {{'x': 1}}
     def bump{s}(self):
@@ -48,6 +52,10 @@ EFFECTS = (
     *("table{s}[x] = 1", "table{s}['f'] = 0.5", "groups{s}[x].append(1)", "groups{s}.setdefault(x, []).append(0.5)"),
     *("many{s}[x] += 1", "order{s}[x] = 2", "state{s}.n{s} += 1", "state{s}.total{s} += 0.5", "state{s}.note{s}(x)"),
     *("state{s}.log{s}.append(x)", "state{s}.table{s}['x'] += 1", "State{s}.count += 1", "collect{s}(x)"),
+    *("nested{s}['k'].append(x)", "nested{s}['deep']['a'].append(1)", "nested{s}['deep']['n']['c'] += 1"),
+    *("rows{s}[0].append(x)", "inner{s}.append(1)", "nested{s}.get('k').append(x)", "State{s}.held['log'].append(x)"),
+    *("table{s}['c'] = table{s}.get('c', 0) + 1", "many{s}['f'] += 1", "nested{s}[1].append(x)"),
+    *("nested{s}['deep'].setdefault('b', []).append(x)", "own = nested{s}['k']\n    own.append(x)"),
     *("table{s}.update(g=1)", "log{s}.extend([x, x])", "n{s} = n{s} + x", "print('called', n{s}, end='')"),
 )
 USES = (
@@ -62,6 +70,12 @@ USES = (
     *("x += len(state{s}.log{s})", "x += len(state{s}.table{s})", "x += count{s}()", "x += len(seen{s})"),
     *("for each in queue{s}: x += each", "if log{s}: x += 1", "x += State{s}.count", "x += len(groups{s})"),
     *("if x not in memo{s}: memo{s}[x] = x * 2\n    x += memo{s}[x]", "x += memo{s}.setdefault(x, x * 3)"),
+    *("x += len(nested{s}['k'])", "x += nested{s}['r']", "x += nested{s}['deep']['n']['c']", "x += len(rows{s}[0])"),
+    *("for each in nested{s}.values(): x += each == [1]", "x += len(inner{s})", "x += len(nested{s}[x % 1 + 1])"),
+    *("own = nested{s}['k']\n    own.append(x)\n    x += len(own)", "x += sum(map(len, rows{s}))"),
+    *("x += len(nested{s}['deep'].get('b', ''))", "x += len(nested{s}['deep']['a'])", "x += State{s}.rate"),
+    *("x += many{s}['f']", "x += table{s}.get('c', 0)", "x += len(State{s}.held['log'])", "x += len(state{s}.held)"),
+    *("x += len(str(nested{s}['deep']))", "x += table{s}['c'] if 'c' in table{s} else 0"),
     *("x += limits{s}['a']", "x += limits{s}.get('b', 0)", "x += 'c' in limits{s}", "x += len(text{s})"),
     *("x += int(vars(state{s})['n{s}'])", "x += getattr(state{s}, 'n{s}')", "x += len(order{s})"),
 )
