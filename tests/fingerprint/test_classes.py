@@ -55,10 +55,10 @@ class Color(enum.Enum):
 WRITTEN: list[tuple[type, set[str]]] = [
     (Documented, {"f"}),
     (Shape, {"area"}),
-    (Mesh, {"(field 0)", "(field 1)", "(dataclass)", "(defaults of __init__)", "__repr__"}),
+    (Mesh, {"(fields)", "(field points)", "(field n)", "(dataclass)", "(defaults of __init__)", "__repr__"}),
     (Pair, {"(defaults of __new__)", "f"}),
     (collections.namedtuple("Point", "x y"), set()),
-    (Color, {"(member 0)", "(member 1)", "(member 2)", "_missing_"}),
+    (Color, {"(members)", "(member RED)", "(member BLUE)", "(member CRIMSON)", "_missing_"}),
 ]
 
 
@@ -84,7 +84,7 @@ def test_attributes_of_attrs_are_described() -> None:
         def f(self) -> int:
             return self.n
 
-    assert {"(attribute 0)", "f"} <= written(Grid) and not {"__init__", "__eq__", "__repr__"} & written(Grid)
+    assert {"(fields)", "f"} <= written(Grid) and not {"__init__", "__eq__", "__repr__"} & written(Grid)
 
 
 def test_descriptions_tell_what_generated_code_does() -> None:
@@ -106,8 +106,8 @@ def test_descriptions_tell_what_generated_code_does() -> None:
     assert all(one != other for number, one in enumerate(made) for other in made[:number])
     assert made[0] == described(mesh(default=1))
     assert described(Color) == {
-        "(member 0)": ("RED", 0, "RED", 1, {}), "(member 1)": ("BLUE", 1, "BLUE", 2, {}),
-        "(member 2)": ("CRIMSON", None, "RED", 1, {}),
+        "(members)": ("RED", "BLUE", "CRIMSON"), "(member RED)": (0, "RED", 1, {}),
+        "(member BLUE)": (1, "BLUE", 2, {}), "(member CRIMSON)": (None, "RED", 1, {}),
     }  # fmt: skip
 
 
@@ -144,7 +144,12 @@ def test_a_member_under_another_name_is_a_member() -> None:
     Other.__str__ = enum.Enum.__repr__  # type: ignore[method-assign]
     Twin.__init__ = Mesh.__init__  # type: ignore[assignment]
     found = [written(each) for each in (Slots, fields, Other, Twin)]
-    assert found == [{"first"}, {"first"}, {"(member 0)", "__str__"}, {"(field 0)", "(dataclass)", "__init__", "n"}]
+    assert found == [
+        {"first"},
+        {"first"},
+        {"(members)", "(member RED)", "__str__"},
+        {"(fields)", "(field n)", "(dataclass)", "__init__", "n"},
+    ]
 
 
 def test_a_member_of_an_enum_is_told_with_all_that_it_holds() -> None:
@@ -165,5 +170,5 @@ def test_a_member_of_an_enum_is_told_with_all_that_it_holds() -> None:
         A = 1
 
     Slotted.A.held = 7  # type: ignore[attr-defined]
-    assert dict(members(Level))["(member 0)"] == ("LOW", 0, "LOW", "low", {}, 2.5)
-    assert dict(members(Slotted))["(member 0)"] == ("A", 0, "A", 1, {"held": 7})
+    assert dict(members(Level))["(member LOW)"] == (0, "LOW", "low", {}, 2.5)
+    assert dict(members(Slotted))["(member A)"] == (0, "A", 1, {"held": 7})

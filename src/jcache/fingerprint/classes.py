@@ -66,19 +66,21 @@ def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield what a library generates methods from, in order: dataclass fields, attrs attributes, enum members."""
     if "__dataclass_fields__" in own:
         fields = own["__dataclass_fields__"].copy().values()
-        described = [(*(getattr(each, name) for name in _FIELD), str(each._field_type)) for each in fields]
-        for number, each in enumerate(described):
-            yield f"(field {number})", each
+        yield "(fields)", tuple(own["__dataclass_fields__"])
+        for each in fields:
+            yield f"(field {each.name})", (*(getattr(each, name) for name in _FIELD), str(each._field_type))
         yield "(dataclass)", tuple(getattr(own["__dataclass_params__"], name) for name in _PARAMETERS)
     if "__attrs_attrs__" in own:
-        for number, each in enumerate(own["__attrs_attrs__"]):
-            yield f"(attribute {number})", tuple(getattr(each, name, None) for name in _ATTRIBUTE)
+        yield "(fields)", tuple(each.name for each in own["__attrs_attrs__"])
+        for each in own["__attrs_attrs__"]:
+            yield f"(field {each.name})", tuple(getattr(each, name, None) for name in _ATTRIBUTE)
     if issubclass(cls, enum.Enum):
         places = {name: place for place, name in enumerate(cls._member_names_)}  # aliases have none
-        for number, (name, member) in enumerate(cls.__members__.items()):
+        yield "(members)", tuple(cls.__members__)
+        for name, member in cls.__members__.items():
             state = {key: value for key, value in held(member) if key not in OF_MEMBERS}
             mixed = [make(member) for kind, make in _MIXED.items() if isinstance(member, kind)]
-            yield f"(member {number})", (name, places.get(name), member._name_, member._value_, state, *mixed)
+            yield f"(member {name})", (places.get(name), member._name_, member._value_, state, *mixed)
 
 
 _OF_ENUMS: Final = frozenset(
