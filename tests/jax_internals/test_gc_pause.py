@@ -35,6 +35,27 @@ def test_it_waits_and_goes_on() -> None:
         collector.go_on()
 
 
+AGING = """
+import gc
+from jcache.jax_internals.gc_pause import _MOST_AGES, collector
+
+gc.collect()
+told = []
+for _ in range(_MOST_AGES + 1):
+    collector.put_off()
+    made = [[] for _ in range(2_000)]
+    collector.go_on()
+    told.append(any(each is made for each in gc.get_objects(generation=2)))
+print(all(told[:-1]), told[-1], gc.get_freeze_count() < 1000)
+"""
+
+
+def test_what_a_look_up_makes_is_old() -> None:
+    """So that no collection looks at it when the pause ends; only the first times, as garbage may be among it."""
+    done = subprocess.run([sys.executable, "-c", AGING], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "True"]
+
+
 def test_who_has_switched_it_off_finds_it_off() -> None:
     """A program that has switched the collector off finds it off afterwards."""
     gc.disable()

@@ -1,10 +1,10 @@
 """Pause garbage collection while modules are imported, while a trace is made or looked up, and in jcache's threads.
 
 The objects that the first two allocate stay in use, so collecting would free almost none of them, and with the heap of
-a large program each collection takes a tenth of a second. After an import they also go to the oldest generation at
-once: the next two collections would look at each of JAX's 160,000 objects only to move them there. Where nothing of the
-program exists yet, they are frozen (``gc.freeze``): no later collection looks at them, nor those at the end of the
-process, which take a tenth of a second. About a thousand of them are garbage, which is then never freed.
+a large program each collection takes a tenth of a second. So afterwards they go to the oldest generation at once: the
+next two collections would look at each of JAX's 160,000 objects only to move them there. Where nothing of the program
+exists yet, they are frozen (``gc.freeze``): no later collection looks at them, nor those at the end of the process,
+which take a tenth of a second. About a thousand of them are garbage, which is then never freed.
 
 Python collects in any thread that allocates, and runs there the finalizers (``__del__``) of the garbage. A program's
 finalizers may rely on running in a thread of the program. So jcache starts its threads in a program by `start_thread`,
@@ -23,12 +23,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from jcache.jax_internals.garbage import FEW_FROZEN, age_objects
+
 _MANY: Final = 10_000  # objects; JAX's modules have far more
 _MOST_BEFORE: Final = 60_000  # objects that exist before; jcache and numpy make 40,000
 _WITHOUT_GARBAGE: Final = sys.stdlib_module_names | {
     "_distutils_hack", "filelock", "jcache", "ml_dtypes", "numpy", "platformdirs", "zstandard",
 }  # fmt: skip
-_FEW_FROZEN: Final = 1_000  # objects; Python 3.12 freezes some hundred when it starts, and a program several thousand
+_MOST_AGES: Final = 32  # times that young objects are moved at the end of a pause: each may keep some garbage
 
 
 class _ThreadState(threading.local):
@@ -42,6 +44,7 @@ class _Collector:
         self._lock = threading.Lock()
         self._thread = _ThreadState()
         self._count = 0  # threads that put it off
+        self._ages = _MOST_AGES
         self._was_enabled = False
 
     def put_off(self) -> None:
@@ -52,11 +55,17 @@ class _Collector:
                 self._thread.is_pausing = True
 
     def go_on(self) -> None:
-        """End this thread's pause."""
+        """End this thread's pause; the first times, what is young counts as old from now on."""
         if self._thread.is_pausing:
-            with self._lock:
-                self._thread.is_pausing = False
-                self._one_less()
+            self._end()
+            if self._ages and gc.isenabled():
+                self._ages -= 1
+                age_objects()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._thread.is_pausing = False
+            self._one_less()
 
     def waits_for(self, work: Callable[[], object]) -> None:
         """Do a thread's work while it is paused; exceptions of the work are lost.
@@ -93,8 +102,8 @@ class _Collector:
         try:
             yield
         finally:
-            if not did_wait:
-                self.go_on()
+            if not did_wait and self._thread.is_pausing:
+                self._end()
 
     @contextmanager
     def waits_for_imports(self, *, of_jax: bool = False) -> Iterator[None]:
@@ -110,7 +119,7 @@ class _Collector:
         stays_frozen = of_jax and "jax" not in sys.modules and not _has_objects_of_the_program()
         with self.waits():
             yield
-            if not self._was_enabled or gc.get_count()[0] < _MANY or gc.get_freeze_count() > _FEW_FROZEN:
+            if not self._was_enabled or gc.get_count()[0] < _MANY or gc.get_freeze_count() >= FEW_FROZEN:
                 return
             gc.freeze()  # all go to a generation of their own, none is looked at
             if not stays_frozen:

@@ -253,7 +253,7 @@ class _Hook:
                 elif _waiting_for:
                     _attach()
                 if _is_initializing(sys.modules.get("jax")):
-                    _import_own("runs.recorder.garbage").age_objects()
+                    _import_own("jax_internals.garbage").age_objects()
             except Exception:
                 pass
 
