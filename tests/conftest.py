@@ -31,6 +31,10 @@ TESTS = Path(__file__).parent
 FIRST_TIER = "about 4 minutes on two cores"
 LONG_TIER = "about 14 minutes on two cores, with --wide 35"
 
+TOGETHER = (
+    "tests/contract/test_jax_interface.py",
+)  # each process that runs such tests needs a minute for their fixture
+
 SEED = os.environ.get("JCACHE_SEED")  # read now: `home` takes it out of the environment
 SURROUNDINGS = (
     "JAX_", "XLA_", "JCACHE_", "PHASIC_", "TRITON_", "XDG_", "PYTHON", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR",
@@ -100,6 +104,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.get_closest_marker("whole") is None)  # those that take longest begin first
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Let one process run all tests of a module in `TOGETHER`; each has the next test only when it has ended one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return next((each for each in TOGETHER if nodeid.startswith(each)), nodeid)
+
+    return Scheduling(config, log) if config.option.markexpr != "not full" else None
 
 
 def narrowed(items: list[pytest.Item]) -> set[pytest.Item]:
