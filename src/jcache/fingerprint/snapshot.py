@@ -5,7 +5,7 @@ same. So the later walk sees the earlier state of a container that only grew, of
 one, and of a private attribute that an object of a library has set for the first time. There are exceptions: a
 container that the caller passed, for the caller may look for what was added; an integer that the code uses for more
 than to count, such as one that makes each key of a random generator another one; a container that the code uses in any
-other way than as a log, which only gets items, or a dict as a memo, which is also asked for them by their keys; and a
+other way than as a log, which only gets items, or a dict as a memo of arrays, which is also asked for them; and a
 container that the code only fills, since what it gets is there for other code: a dict that gets shapes or types of
 arrays, and any one that gets functions or the structures of pytrees, which no log has.
 """
@@ -17,6 +17,7 @@ from collections.abc import Set
 from types import FunctionType
 from typing import Any, Final
 
+from jcache.fingerprint import origins
 from jcache.fingerprint.code import Meaning
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.ways import Way, item_name
@@ -103,7 +104,7 @@ class ValueSnapshot:
         names, copy = self._copies.get(id(container), (set[str](), None))
         if copy is None or not _has_grown(copy, container):
             return container
-        if _counts(copy, container) or (len(copy) < len(container) and type(copy) not in _MEMOS):
+        if _counts(copy, container) or (len(copy) < len(container) and not _is_memo(copy, container)):
             self._more.update(names)
         elif len(copy) < len(container):
             self._grown.update(names)
@@ -163,6 +164,21 @@ def _counts(before: Any, now: Any) -> bool:
     if isinstance(before, dict):
         return any(now.get(key) is not value for key, value in before.items())
     return not isinstance(before, set) and any(one is not other for one, other in zip(before, now, strict=False))
+
+
+def _is_memo(before: Any, now: Any) -> bool:
+    """Return whether a container that has grown is a dict that has got what memos keep: arrays and functions.
+
+    A number or text under a new key may count, or number something, and what can change itself may be a log.
+    """
+    return type(now) in _MEMOS and all(_is_kept(value) for key, value in now.items() if key not in before)
+
+
+def _is_kept(value: Any) -> bool:
+    if type(value) is tuple:
+        return any(map(_is_kept, value))
+    is_array = hasattr(value, "dtype") and bool(getattr(value, "shape", ()))
+    return is_array or (callable(value) and origins.of_module_named(str(type(value).__module__)) != origins.USER)
 
 
 def _tells(before: Any, now: Any) -> bool:

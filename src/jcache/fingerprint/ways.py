@@ -61,7 +61,10 @@ def _ways_of(listing: list[Step], at: int, said: set[int], stored: Counter[str])
         return {way}
     loads = (n for n, one in enumerate(listing) if "LOAD_FAST" in one.name and _names(one, after.value))
     others = {_way(listing, n)[0] for n in loads if n not in said}  # by a name of its own in this function
-    return others if way is Way.WHOLE else {way} | _inner(others)
+    if way is Way.WHOLE:
+        return others
+    inner = {Way.INNER} if others & {Way.FILLED, Way.COUNTED} else set()
+    return inner if inner and others <= {Way.FILLED, Way.COUNTED, Way.INNER} else {way} | inner
 
 
 def _item(listing: list[Step], at: int) -> tuple[int, str | None] | None:
@@ -96,10 +99,6 @@ def _constant(listing: list[Step], at: int, end: int) -> str | None:
     )
 
 
-def _inner(others: set[Way]) -> set[Way]:
-    return {Way.INNER} if others & {Way.FILLED, Way.COUNTED} else set()
-
-
 def _names(step: Step, name: str) -> bool:
     return name in step.value if isinstance(step.value, tuple) else name == step.value
 
@@ -108,12 +107,16 @@ def _way(listing: list[Step], at: int) -> tuple[Way, int]:
     """Return how a container that is loaded at a place is used, and the place of the instruction that uses it."""
     if listing[at + 1].name.startswith(_NONE_TESTS):
         return Way.FILLED, at + 1
-    above, is_item = 0, False  # the number of values above it on the stack, and whether it is an item of the container
-    for number, each in enumerate(listing[at + 1 :], at + 1):
+    above, is_item, number = 0, False, at  # the number of values above it on the stack, and whether it is an item of it
+    while number + 1 < len(listing):
+        number += 1
+        each = listing[number]
         if above == 0 and each.name in ATTRIBUTE:
-            if adds(each):
-                return Way.INNER if is_item else Way.FILLED, number
-            return Way.ITEM if is_item else _method(listing, number), number
+            way, item = _of_attribute(listing, number, is_item=is_item)
+            if item is None:
+                return way, number
+            number, is_item = item, True
+            continue
         if above == 0 and each.name == "CONTAINS_OP" and not is_item:
             return Way.FLAG if listing[_begin(listing, at) - 1].name == "LOAD_CONST" else Way.ITEM, number
         if above == 1 and each.name in _CHANGES:
@@ -127,6 +130,17 @@ def _way(listing: list[Step], at: int) -> tuple[Way, int]:
         if above < 1 or each.name.startswith(_TAKE_APART):
             return Way.ITEM if is_item else Way.WHOLE, number
     return Way.WHOLE, at
+
+
+def _of_attribute(listing: list[Step], at: int, *, is_item: bool) -> tuple[Way, int | None]:
+    """Return how a container, or an item of it, is used whose attribute is loaded at a place; and where a method of it
+    has returned an item, which may be used on.
+    """
+    if adds(listing[at]):
+        return (Way.INNER if is_item else Way.FILLED), None
+    way = Way.ITEM if is_item else _method(listing, at)
+    item = _item(listing, at - 1) if way is Way.ITEM and not is_item else None
+    return way, None if item is None else item[0]
 
 
 def _begin(listing: list[Step], at: int) -> int:
