@@ -4,6 +4,7 @@ import datetime
 import os
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -37,16 +38,33 @@ def test_what_a_text_says_besides_a_time_is_the_same_at_each_start(layout: str, 
     layout = layout.removesuffix("123456").removesuffix("+00:00")
     now = datetime.datetime.now()
     for before, after in (("run3", "_lr0.01"), ("a", "/b7.npz"), ("depth12", "")):
-        left = Readings().without_time(f"{before}{between}{now.strftime(layout)}{after}")
+        left = Readings().rest_of(f"{before}{between}{now.strftime(layout)}{after}")
         assert left.startswith(before) and left.endswith(after)
         assert not any(map(str.isdecimal, left[len(before) : len(left) - len(after)])), left
+
+
+@pytest.mark.parametrize("made", [uuid.uuid1, uuid.uuid4])
+def test_a_text_with_a_random_uuid_is_a_reading(made: Callable[[], uuid.UUID]) -> None:
+    """In both usual forms; what else the text says is left. One that is made from a name is none."""
+    for each in (str(made()), made().hex):
+        assert Readings().has(str, f"run-{each}_lr1") and Readings().rest_of(f"run-{each}_lr1") == "run-_lr1"
+    for name in (uuid.uuid5(uuid.NAMESPACE_URL, "a"), uuid.uuid3(uuid.NAMESPACE_URL, "a")):
+        assert not Readings().has(str, str(name)) and not Readings().has(str, f"{made().hex}0")
+
+
+def test_a_number_after_a_minute_is_left_unless_it_is_a_second_of_this_process() -> None:
+    """Such as the size of a batch; digits that are no time are left as well."""
+    now = time.localtime()
+    later = (now.tm_sec + 30) % 60
+    assert Readings().rest_of(f"{time.strftime('%Y%m%d-%H%M', now)}-{later:02}") == f"-{later:02}"
+    assert Readings().rest_of(f"run_{int(time.time())}_seed1234567890") == "run__seed1234567890"
 
 
 def test_what_the_path_of_a_temporary_file_says_besides() -> None:
     """Its prefix, suffix and what is below it are left."""
     top = tempfile.gettempdir()
     for name, left in (("run-abcd1234.npz", "run-.npz"), ("tmpabcd1234/weights/a", "tmpweights/a")):
-        assert Readings().without_time(os.path.join(top, name)) == left
+        assert Readings().rest_of(os.path.join(top, name)) == left
 
 
 def test_the_path_of_a_temporary_file_is_a_reading() -> None:

@@ -12,6 +12,7 @@ HEAD = """
 from collections import Counter, OrderedDict, defaultdict, deque
 from string import Formatter
 from types import SimpleNamespace
+import logging
 import numpy as np
 library = Formatter()
 library._unset, library._set, library.public, library._is_filled, library._is_on = None, 'a', None, False, True
@@ -19,8 +20,12 @@ n, log, seen, by, first, many = 0, [], set(), {'f': 0}, [0], Counter()
 alias, space = log, SimpleNamespace(n=0, sums={'f': 0.5}, log=['a'])
 sums, tables = {'f': 0.0}, {'t': ()}
 text, rate, queue, groups, order, last = '', 1.0, deque(), defaultdict(list), OrderedDict(), deque([0], maxlen=1)
+logger = logging.getLogger('jcache.test')
 nested, rows = {'k': [], 'lr': 1, 'deep': {'a': [], 'n': {'c': 0}}}, [[], []]
 alias_of_one = nested['k']
+class Metrics:
+    def __init__(self): self.kept = {}
+    def log(self, name, value=0): self.kept[name] = value
 class Runs:
     n = 0
 class Counted:
@@ -49,6 +54,7 @@ TOLERATED = {
     "a number": "global n\n    n += 1",
     "a number by one that is no constant": "global n\n    n += x * 2",
     "a number that is printed": "global n\n    n += 1\n    print(f'traced {n} times')",
+    "a number that is logged": "run.n += 1\n    logger.debug('%d', run.n)\n    logger.info(run.n)",
     "a number in the long form": "global n\n    n = n + 1\n    run.n = run.n - 1",
     "a list": "log.append(x)",
     "a list in a dict": "groups['a'].append(x)\n    groups['a'].append(x)",
@@ -85,6 +91,9 @@ TOLERATED = {
     "one that was False": "library._is_filled = True",
 }
 CHANGES = {
+    "a number that a logger of the program keeps": "run.n += 1\n    m = Metrics()\n    m.log(run.n)\n    x = m.kept",
+    "an item that a logger of the program keeps": "by['f'] += 1\n    m = Metrics()\n    m.log(by['f'])\n    x = m.kept",
+    "the length of a list that a logger of the program keeps": "log.append(1)\n    m = Metrics()\n    m.log(len(log))",
     "an item that counts and is used": "by['f'] += 1\n    x += by['f']",
     "a memo of numbers, which may count": "if x not in by: by[x] = x * 2\n    x += by[x]",
     "a memo of texts, which may number something": "if x not in by: by[x] = 'a'\n    return by[x]",

@@ -108,6 +108,7 @@ class CodeReads:
         used: the names of variables and attributes that the code loads for more than to count or to store in them.
         ways: names with the ways in which the code uses containers of these names.
         filled: those in which the code stores items.
+        said: those that it gives to the methods of loggers, or to others of these names.
         counted: those of variables of which it does nothing but ``n += 1``.
         opened: those that the code uses for anything but items under constant texts, which are among `attributes` in
             the form ``name[text]``.
@@ -121,6 +122,7 @@ class CodeReads:
         self.used: set[str] = set()
         self.ways: set[tuple[str, ways.Way]] = set()
         self.filled: set[str] = set()
+        self.said: set[str] = set()
         self.counted: set[str] = set()
         self.opened: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
@@ -141,8 +143,9 @@ def reads(code: CodeType) -> CodeReads:
             found.opened.update([name] if key is None else [])
         found.opened.update(written)
         found.used.update(written, uses.used(listing))
-        found.ways.update(ways.ways(listing))
+        found.ways.update(ways.ways(listing), ((each, ways.Way.WHOLE) for each in written))
         found.filled.update(uses.filled(listing))
+        found.said.update(uses.said(listing))
         _chains(listing, found)
     return found
 

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import Chain, reads, signature
 from jcache.fingerprint.encoding import constant
+from jcache.fingerprint.uses import TELLS
 from jcache.fingerprint.ways import Way
 from jcache.fingerprint.weak_map import WeakIdentities
 
@@ -25,9 +26,11 @@ class Meaning(NamedTuple):
     digest: bytes
     lookups: tuple[Lookup, ...]  # of names from outside of the function, sorted
     ways: frozenset[tuple[str, Way]]  # names with the ways in which it uses containers of these names
+    is_logger: bool  # whether it has the name of a logger's method
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
     used: frozenset[str]  # the names that it uses for more than to count
     filled: frozenset[str]  # those in which it stores items
+    said: frozenset[str]  # those that it gives to the methods of loggers, or to others of these names
     counted: frozenset[str]  # those of variables of which it does nothing but `n += 1`
     opened: frozenset[str]  # the names that it uses for anything but items under constant texts
 
@@ -44,7 +47,8 @@ def meaning(code: CodeType) -> Meaning:
             _lookup(chain, frozenset(found.given.get(chain, ())), is_counted=chain[0] in found.counted)
             for chain in sorted(found.chains)
         ]
-        names = (frozenset(each) for each in (found.attributes, found.used, found.filled, found.counted, found.opened))
-        known = Meaning(signature(code), tuple(lookups), frozenset(found.ways), *names)
+        kinds = found.attributes, found.used, found.filled, found.said, found.counted, found.opened
+        names, is_logger = map(frozenset[str], kinds), code.co_name in TELLS
+        known = Meaning(signature(code), tuple(lookups), frozenset(found.ways), is_logger, *names)
         _known.put(code, known)
     return known

@@ -9,7 +9,7 @@ import io
 import types
 from typing import TYPE_CHECKING, Any, Final
 
-from jcache.fingerprint import arrays, attributes, opaque
+from jcache.fingerprint import arrays, attributes, opaque, origins
 from jcache.fingerprint.attributes import held
 from jcache.fingerprint.encoding import several, text
 from jcache.fingerprint.handlers import HANDLERS
@@ -18,6 +18,7 @@ from jcache.fingerprint.type_keys import keyed, keyed_once, type_key
 from jcache.fingerprint.value_types import MEMBERS, PLAIN, Handler, member
 
 if TYPE_CHECKING:
+    from jcache.fingerprint.name_resolution import Resolved
     from jcache.fingerprint.values import Encoder
 
 
@@ -85,3 +86,16 @@ def _is_hidden(value: Any) -> bool:
 
 
 STABLE: Final = frozenset({_class, _module, member, keyed_once, *arrays.STABLE})
+
+
+def is_the_programs(found: Resolved) -> bool:
+    """Return whether a library may hold an object because the program has put it there, or has set what it holds.
+
+    That is an object of another library's class, a namespace, or the flags of the command line.
+    """
+    kind = type(found.value)
+    if (key := type_key(kind)) is not None and key.is_by_name:
+        return True
+    made_by = origins.of_module_named(str(kind.__module__))
+    is_foreign = origins.is_installed(made_by) and made_by != found.origin and not callable(found.value)
+    return not found.inside and (attributes.is_holder(kind) or is_foreign)

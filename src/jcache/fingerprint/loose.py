@@ -59,19 +59,24 @@ class LooseDigests:
         found = {}
         for label, value in loose:
             items = self._of_items(value) if type(value) is ModuleGlobals else {}
+            inner = value.items if type(value) is ModuleGlobals else {"": value}
             found[label] = self.of(items or value)
             if type(value) is str and self._readings.has(str, value):
-                found[f"{label}, without its time"] = self.of(self._readings.without_time(value))
+                found[f"{label}, without its time"] = self.of(self._readings.rest_of(value))
             if len(found) + len(items) <= _MAX_LABELS:
                 found |= {f"{label}: {name}": digest for name, digest in items.items()}
-                found |= self._of_parts(label, value.items) if items else {}
+                found |= self._of_parts(label, inner)
         return found
 
     def _of_parts(self, label: str, items: Mapping[str, Any]) -> dict[str, str]:
-        parts = [(name, each) for name, each in _parts(items) if not self._readings.has(type(each), each)]
+        parts = [(name, self._readings.rest_of(each)) for name, each in _parts(items) if not self._is_number(each)]
         limit = _MAX_IN_GLOBAL if len(parts) <= _MAX_PARTS else _MAX_IN_FURTHER
         encoded = ((name, _encoded(each, _LooseEncoder.encode, limit)[0]) for name, each in parts[:_MAX_LABELS])
         return {f"{label}: {name}": shortened(digest) for name, digest in encoded}
+
+    def _is_number(self, value: Any) -> bool:
+        """Return whether a value is a clock reading and no text."""
+        return type(value) is not str and self._readings.has(type(value), value)
 
     def of(self, value: Any) -> str:
         """Return a short digest of a value; of its type alone if the value cannot be encoded."""
@@ -81,13 +86,13 @@ class LooseDigests:
     def _of_items(self, module: "ModuleGlobals") -> dict[str, str]:
         """Return the digests of a module's globals by name, and one of all functions to which they lead.
 
-        A global that is a clock reading does not count.
+        A global that is a clock reading does not count, but for what a text says besides.
         """
         found, reached = {}, list[FunctionType]()
         for name, value in module.items.items():
-            if self._readings.has(type(value), value):
+            if self._is_number(value):
                 continue
-            digest, functions = self._in_global(value, _LooseEncoder.encode)
+            digest, functions = self._in_global(self._readings.rest_of(value), _LooseEncoder.encode)
             found[name] = shortened(digest)
             reached += functions
         if module.among_all:  # the globals that the functions name are told by themselves
@@ -198,6 +203,17 @@ class _LooseEncoder(Encoder):
 
     def reading(self, value: Any) -> bytes:
         return text(str(value))
+
+    def named(self, value: Any) -> bytes | None:
+        home = sys.modules.get(str(attribute_of(value, "__module__")))
+        is_users = home is not None and origins.of_module(home) == origins.USER
+        return None if is_users or origins.has_code_of_the_user(value) else super().named(value)
+
+    def module(self, module: ModuleType) -> bytes:
+        if self._limit < _MAX_VALUES or origins.of_module(module) != origins.USER:
+            return super().module(module)
+        items = {name: each for name, each in vars(module).copy().items() if name[:2] != "__"}
+        return several(b"module", [super().module(module), self.attributes(items.items())])
 
     def function(self, function: FunctionType) -> bytes:
         if name_resolution.of_function(function) == origins.OURS:  # it may stand in for another one during a build

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint import origins
-from jcache.fingerprint.attributes import is_holder
 from jcache.fingerprint.bytecode import IMPORT, Chain
 from jcache.fingerprint.describe import vars_of
 
@@ -158,16 +157,6 @@ def is_made_of_users(value: Any, depth: int = 4) -> bool:
     return is_made_of_users(type(value), depth - 1) or any(
         is_made_of_users(each, depth - 1) for each in inner if callable(each)
     )
-
-
-def is_foreign(value: Any, origin: origins.Origin) -> bool:
-    """Return whether a library holds an object of another library's class, or one that a program has given attributes.
-
-    It may hold the object because the program has put it there.
-    """
-    kind = type(value)
-    made_by = origins.of_module_named(str(kind.__module__))
-    return is_holder(kind) or (origins.is_installed(made_by) and made_by != origin and not callable(value))
 
 
 def _is_compiled_by_library(function: types.FunctionType) -> bool:

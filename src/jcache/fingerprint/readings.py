@@ -1,6 +1,6 @@
 """Recognition of clock readings since this process began, among numbers and in texts such as names of runs.
 
-The path of a temporary file, which has a random name, is recognised as well.
+The path of a temporary file, which has a random name, is recognised as well, and so is a random UUID.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -28,7 +28,10 @@ _NAMES: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
 _MONTHS: Final = {name: f"{at:02}" for at, name in enumerate(_NAMES.split(), 1)}
 _DIGITS: Final = re.compile("|".join([*_MONTHS, r"\d"]))
 _DIGIT: Final = re.compile(r"\d")
-_SECOND: Final = re.compile(r"\D?[0-6]\d(?:[.,]?(?:\d{6}|\d{3}))?(?: \d{4})?(?!\d)")  # after a minute
+_UUID: Final = re.compile(
+    r"(?<![0-9a-f])[0-9a-f]{8}(-?)[0-9a-f]{4}\1[14][0-9a-f]{3}\1[89ab][0-9a-f]{3}\1[0-9a-f]{12}(?![0-9a-f])"
+)
+_SECOND: Final = re.compile(r"\D?([0-6]\d)(?:[.,]?(?:\d{6}|\d{3}))?(?: \d{4})?(?!\d)")  # after a minute
 _RANDOM: Final = re.compile(r"(.*)[a-z0-9_]{8}((?:\.\w+)?)")
 _FORMATS: Final = (  # a year before the month counts as well
     "%m%d%H%M", "%d%m%H%M", "%d%m%Y%H%M", "%d%m%y%H%M", "%m%d%Y%H%M", "%m%d%y%H%M"
@@ -50,8 +53,8 @@ class Readings:
         Args:
             kind: the exact type of the value.
             value: a number, in seconds or as an integer in a smaller unit; a text that names a time to the minute, a
-                time of day to the second, or the seconds since 1970, or is the path of a temporary file; anything else
-                is no reading.
+                time of day to the second, or the seconds since 1970, or is the path of a temporary file, or has a
+                UUID of version 1 or 4; anything else is no reading.
         """
         if kind is str:
             return self._is_in(value)
@@ -69,7 +72,7 @@ class Readings:
         """Return whether a text contains a time since this process began, in any usual format."""
         if not _FEWEST <= len(text) <= _LONGEST:
             return False
-        if _parts_of_temporary(text) is not None:
+        if _parts_of_temporary(text) is not None or _UUID.search(text):
             return True
         low, high = self._time
         minutes = _minutes(int(low // 60), int(high // 60))
@@ -82,8 +85,13 @@ class Readings:
         digits = "".join(each for each, _ in _digits(text))
         return len(digits) >= _FEWEST and any(each in digits for each in minutes.digits)
 
-    def without_time(self, text: str) -> str:
-        """Return what a text that is a reading says besides, such as a learning rate in the name of a run."""
+    def rest_of(self, value: Any) -> Any:
+        """Return what a text that is a reading says besides, such as a learning rate in the name of a run; any other
+        value as it is.
+        """
+        return self._without(_UUID.sub("", value)) if type(value) is str and self.has(str, value) else value
+
+    def _without(self, text: str) -> str:
         if (found := _parts_of_temporary(text)) is not None:
             return "".join(found)
         low, high = self._time
@@ -93,10 +101,18 @@ class Readings:
         if places:
             before = text[: digits[min(at for at, _ in places)][1].start()]
             after = text[digits[max(at + length for at, length in places) - 1][1].end() :]
-            second = _SECOND.match(after)
+            second = self._second(_SECOND.match(after))
             year = time.strftime("(?:20)?%y\\D?$", time.localtime(high))  # before a month
             text = re.sub(year, "", before) + (after if second is None else after[second.end() :])
-        return _SECONDS.sub("", minutes.clock.sub("", text))
+        return _SECONDS.sub(lambda at: at[0] if not low - 1 <= int(at[1]) <= high else "", minutes.clock.sub("", text))
+
+    def _second(self, found: re.Match[str] | None) -> re.Match[str] | None:
+        """Return a number after a minute if it is a second since this process began."""
+        low, high = self._time
+        is_one = found is not None and any(
+            low - 1 <= minute * 60 + int(found[1]) <= high + 1 for minute in range(int(low // 60), int(high // 60) + 1)
+        )
+        return found if is_one else None
 
 
 def _digits(text: str) -> list[tuple[str, re.Match[str]]]:

@@ -26,6 +26,7 @@ GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
 _MEMOS: Final = (dict, collections.OrderedDict, collections.defaultdict)
+IN_LIBRARY: Final = frozenset({"(library)"})  # the names of an object of a library's, for what it holds
 _SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -104,6 +105,8 @@ class ValueSnapshot:
         names, copy = self._copies.get(id(container), (set[str](), None))
         if copy is None or not _has_grown(copy, container):
             return container
+        if type(copy) in _MEMOS:  # a private dict of a library's object is a memo
+            names = {each for each in names if not each.startswith(("(library)[_", "(library)[]"))}
         if _counts(copy, container) or (len(copy) < len(container) and not _is_memo(copy, container)):
             self._more.update(names)
         elif len(copy) < len(container):
@@ -124,6 +127,9 @@ class ValueSnapshot:
         used = set[str]().union(*(each.used for each in now.uses))
         ways = {way: {name for each in now.uses for name, its in each.ways if its is way} for way in Way}
         filled = set[str]().union(*(each.filled for each in now.uses))
+        if any(each.is_logger for each in now.uses):  # the program's own: it may keep what it is given
+            said = set[str]().union(*(each.said for each in now.uses))
+            used, ways[Way.WHOLE] = used | said, ways[Way.WHOLE] | said
         counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & used)]
         if now.reads_all:
             computed = sorted(self._attributes - used)
@@ -132,7 +138,8 @@ class ValueSnapshot:
         wrong |= ways[Way.ITEM] & (ways[Way.COUNTED] | ways[Way.INNER])
         found = self._grown & wrong | self._more & (wrong | ways[Way.ITEM] | ways[Way.FLAG])
         found |= {each for each in self._grown | self._more if not ways[Way.WHOLE].isdisjoint(_holders(each))}
-        outermost = sorted({each.partition("[")[0] for each in found})
+        found |= {each for each in self._grown | self._more if each.startswith("(library)[")}
+        outermost = sorted({each.partition("[")[0].replace("(library)", "an object of a library") for each in found})
         counted += [f"`{name}` changes, and is used for more" for name in outermost]
         return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]
 

@@ -17,7 +17,7 @@ _STORED: Final = {
     "STORE_GLOBAL": _GLOBALS, "STORE_NAME": _GLOBALS, "STORE_DEREF": _CELLS, "STORE_ATTR": ATTRIBUTE,
 }  # fmt: skip
 ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
-_TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
+TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
 STORE_ITEM: Final = "STORE_SUBSCR"
 _ADDS: Final = frozenset({"add", "append", "appendleft", "extend", "update"})  # methods that return None
@@ -92,10 +92,18 @@ def _prints(first: Step) -> bool:
     return first.name in _GLOBALS and first.value == "print"
 
 
+def said(listing: list[Step]) -> Iterator[str]:
+    """Yield the names that are loaded in statements that call a method of a logger, or one of the same name."""
+    for at, each in enumerate(listing):
+        places = _statement(listing, at) if each.name == "POP_TOP" else range(0)
+        if places and not _prints(listing[places.start]) and _tells(listing[places.start : at]):
+            yield from (listing[number].value for number in places if listing[number].name in _NAMES)
+
+
 def _tells(statement: list[Step]) -> bool:
     """Return whether a statement calls `print`, or a method of a logger."""
     first, second = statement[0], statement[min(1, len(statement) - 1)]
-    is_method = second.called and second.name in ATTRIBUTE and second.value in _TELLS
+    is_method = second.called and second.name in ATTRIBUTE and second.value in TELLS
     return _prints(first) or (is_method and first.value != "jax")
 
 

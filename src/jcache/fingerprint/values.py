@@ -18,7 +18,7 @@ from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.snapshot import GROWING, ValueSnapshot, names_within
+from jcache.fingerprint.snapshot import GROWING, IN_LIBRARY, ValueSnapshot, names_within
 from jcache.fingerprint.value_types import UNCHANGING
 
 CACHED: Final = "cached property"
@@ -268,6 +268,7 @@ class Encoder:
         wholly = self._is_whole(kind)
         found = []
         held, is_library = list(attributes.held(value)), self.is_library(kind)
+        is_fixed = is_library and not attributes.is_holder(kind)
         if self.may_grow and is_library:
             held = (self._before or self.snapshot).without_memos(value, held)
         for name, each in held:
@@ -283,8 +284,9 @@ class Encoder:
                 self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
             else:
                 self.nones.update([name] if each is None else ())
-                found.append((name, self.then(value, name, each)))
+                found.append((name, each if is_fixed else self.then(value, name, each)))
         self.note_order(name for name, _ in found)
+        self._within = IN_LIBRARY if is_fixed else frozenset[str]()
         return self.attributes(found)
 
     def _is_whole(self, kind: type) -> bool:

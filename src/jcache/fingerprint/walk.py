@@ -24,6 +24,7 @@ from jcache.fingerprint.code import Lookup, meaning
 from jcache.fingerprint.describe import shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.handlers import HANDLERS
+from jcache.fingerprint.kinds import is_the_programs
 from jcache.fingerprint.loose import ModuleGlobals
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
@@ -151,8 +152,7 @@ class Walk(References):
             return named_by(value.path)
         if found.module is not None and found.origin not in {origins.USER, origins.OURS}:
             return self._of_library(found)
-        kind = type(value)  # `isinstance` would believe an object that gives itself another class
-        if kind is FunctionType:
+        if (kind := type(value)) is FunctionType:  # `isinstance` would believe an object that names another class
             return self.function(value)
         if issubclass(kind, type):
             return self.made_class(value)
@@ -164,7 +164,7 @@ class Walk(References):
         return self._global(found)
 
     def _global(self, found: name_resolution.Resolved) -> bytes:
-        name = (str(found.module), found.name)
+        name = str(found.module), found.name
         for value, encoding in self._globals.setdefault(name, []):  # namespaces may share a name
             if value is found.value:
                 return encoding
@@ -186,7 +186,7 @@ class Walk(References):
             name += self._registered(value)
         if name_resolution.is_made_of_users(value):
             return name + self._global(found)
-        if found.inside or not (_is_data(value) or name_resolution.is_foreign(value, found.origin)):
+        if not (is_the_programs(found) or (_is_data(value) and not found.inside)):
             return name
         try:
             return name + self.encode(value)
@@ -206,9 +206,9 @@ class Walk(References):
 
     def _set_modules_aside(self, names: Collection[str] | None = None) -> None:
         """Set the globals of the user's modules of some names aside; None stands for all modules, once."""
-        found = [] if self._has_all_modules else list(sys.modules.items())
+        sought = [] if self._has_all_modules else list(sys.modules.items())
         self._has_all_modules |= names is None
-        for name, module in found:
+        for name, module in sought:
             if (names is None or name in names) and self._is_users(module):
                 self._set_module_aside(name, module)
 

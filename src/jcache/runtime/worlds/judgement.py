@@ -168,7 +168,7 @@ def differing(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
 
 def in_words(labels: Collection[str], then: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Return what is new in a world, in a few words such as ``train.py changed``."""
-    wholes = {label[:end] for label in labels if label.startswith(_GLOBALS) for end in _ends(label)}
+    wholes = {label[:end] for label in labels if label.startswith(LOOSE) for end in _ends(label)}
     shown = sorted(set(labels) - wholes, key=_rank)
     shown = [label for label in shown if not label.endswith(FUNCTIONS)] or shown
     told = [_told(label, then.get(label), now.get(label)) for label in shown]
