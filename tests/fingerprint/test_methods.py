@@ -28,6 +28,12 @@ class Trainer(Base):
     def __neg__(self): return {neg}
     @property
     def size(self): return {size}
+    @property
+    def held(self): return 1
+    @held.setter
+    def held(self, value): self.kept = {set}
+    def __init_subclass__(cls): cls.made = {subclass}
+    def __getstate__(self): return {state}
 STAMP = {stamp}
 trainer = Trainer()
 trainer.lr = 1.0
@@ -35,13 +41,14 @@ trainer.own = 1.0
 NAME = "fit"
 def use(x): {use}
 """
-PLACES = ("made", "own", "shown", "loss", "fit", "told", "neg", "size", "stamp")
-CALLED = {"loss", "neg", "size"}  # by the step and by operators; an assignment may call a property
+PLACES = ("made", "own", "shown", "loss", "fit", "told", "neg", "size", "set", "stamp", "subclass", "state")
+CALLED = {"loss", "neg", "set"}  # by the step and by operators; an assignment may call a property that has a setter
 USES: dict[str, tuple[str, set[str]]] = {
     "a method": ("return trainer.step(x)", CALLED),
     "a method that calls all others": ("return trainer.fit()", CALLED | {"fit", "stamp"}),
     "a method by a computed name": ("return getattr(trainer, NAME)()", set(PLACES)),
     "a static method": ("return trainer.told()", (CALLED | {"told"}) - {"loss"}),
+    "a property": ("return trainer.size * x", (CALLED | {"size"}) - {"loss"}),
     "a method of the base": ("return trainer.shown()", (CALLED | {"shown"}) - {"loss"}),
     "the class": ("return Trainer().step(x)", CALLED | {"made", "own"}),
     "the class of the object": ("return type(trainer)().step(x)", CALLED | {"made", "own"}),

@@ -7,6 +7,7 @@ walk leaves out is compared all the same, like an attribute that no code names.
 # ruff: noqa: ANN401 - classes hold anything
 
 from collections.abc import Collection, Iterable
+from functools import cached_property
 from types import FunctionType
 from typing import Any, Final
 
@@ -16,7 +17,12 @@ from jcache.fingerprint.code import meaning
 ANY_CLASS: Final = "type()"
 """Stands among the names for making an instance of the class of any object."""
 _ANY_CLASS: Final = frozenset({ANY_CLASS, "__class__"})
-_METHODS: Final = frozenset({FunctionType, staticmethod, classmethod})  # a property is also called by an assignment
+_METHODS: Final = frozenset({FunctionType, staticmethod, classmethod})
+_BY_NAME: Final = frozenset(
+    {"__init_subclass__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__",
+     "__getnewargs_ex__", "__copy__", "__deepcopy__", "__sizeof__"}
+)  # fmt: skip
+"""Special methods that no operator of Python calls, but `copy`, which reads all attributes, and class statements."""
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__", "__del__"})
 _MADE_BY_DATACLASSES: Final = "__create_fn__.<locals>."  # the beginning of the name of a code object
 _MADE_BY_ATTRS: Final = "<attrs generated "  # that of its file
@@ -31,10 +37,15 @@ def is_reached(cls: type, name: str, value: Any, names: Collection[str]) -> bool
         value: the member.
         names: the names of attributes that code reads, with `constructor_of` each class that it names.
     """
-    if type(value) not in _METHODS and not _is_data(name, value):
+    if type(value) not in _METHODS and not _is_data(name, value) and not _is_getter(value):
         return True
-    is_operator = _is_special(name) and name not in _CONSTRUCTORS and not _is_generated(value)
+    is_operator = _is_special(name) and name not in _CONSTRUCTORS | _BY_NAME and not _is_generated(value)
     return is_operator or ALL in names or not names_reaching(cls, name, value).isdisjoint(names)
+
+
+def _is_getter(value: Any) -> bool:
+    """Return whether a member is called only where its name is read; an assignment may call another property."""
+    return type(value) is cached_property or (type(value) is property and value.fset is None and value.fdel is None)
 
 
 def _is_special(name: str) -> bool:
@@ -62,7 +73,7 @@ def _is_generated(value: Any) -> bool:
 def names_reaching(cls: type, name: str, value: Any) -> set[str]:
     """Return the names, besides `ALL`, by which code may reach a member of a class that no operator calls."""
     if type(value) not in _METHODS:
-        return {name, all_of(cls)}
+        return {name} if _is_getter(value) else {name, all_of(cls)}
     return {name} | ({constructor_of(cls)} | _ANY_CLASS if name in _CONSTRUCTORS else set())
 
 

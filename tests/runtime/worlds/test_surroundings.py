@@ -32,6 +32,38 @@ def test_arguments_and_directory_count_from_the_programs_directory(
     assert taken(tmp_path)["directory"] == "one"
 
 
+ARGUMENTS = {  # what is changed of `--lr 1 --seed=2 -v data depth=3`, and the components that are others then
+    "--lr 9 --seed=2 -v data depth=3": {"argument --lr"},
+    "--lr 1 --seed=9 -v data depth=3": {"argument --seed"},
+    "--lr 1 --seed=2 -v other depth=3": {"argument -v"},
+    "--lr 1 --seed=2 -v data depth=9": {"argument depth"},
+    "--seed=2 --lr 1 -v data depth=3": {"arguments"},
+    "--lr 1 --seed=2 -v data depth=3 more": {"arguments", "argument 1"},
+    "--lr 1 --seed=2 -v data depth=3 more=": {"arguments", "argument 1"},
+    "--lr 1 --seed=2 -v data": {"arguments", "argument depth"},
+    "--lr 1 --seed=2 -v data depth=3 --token=a": {"arguments", "argument --token"},
+}
+
+
+@pytest.mark.parametrize("changed", ARGUMENTS)
+def test_each_option_counts_by_itself(changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what is learnt about a seed says nothing of a learning rate; the order counts as well."""
+    found = []
+    for text in ("--lr 1 --seed=2 -v data depth=3", changed):
+        monkeypatch.setattr(sys, "argv", ["program.py", *text.split()])
+        found.append(taken(tmp_path))
+    assert {label for label, _ in found[0].items() ^ found[1].items()} == ARGUMENTS[changed]
+
+
+def test_the_value_of_an_option_that_is_a_secret_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its digest it could be guessed. Of another argument no text is kept but the name of an option."""
+    found = []
+    for secret in ("abc", "xyz"):
+        monkeypatch.setattr(sys, "argv", ["program.py", "--api-key", secret, f"--password={secret}", "dG9r=="])
+        found.append(taken(tmp_path))
+    assert found[0] == found[1] and "dG9r" not in repr(found)
+
+
 def test_variables_count_that_somebody_can_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of JAX and XLA, of a loaded package by its prefix, and what the program's own code names."""
     counts, others = (

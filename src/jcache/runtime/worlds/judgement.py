@@ -22,13 +22,15 @@ _NOT_COMPARED: Final = "it was not compared in this world"
 _PROVISIONAL: Final = 2  # starts that compare a result which may be by chance
 _chance: Final = random.Random()  # noqa: S311  of our own: the program's is as the program left it
 _LEARNT_AFTER: Final = {
-    **dict.fromkeys(("arguments", "directory", "environment", "resolution", "globals", "input", "inputs"), 3),
+    **dict.fromkeys(
+        ("argument", "arguments", "directory", "environment", "resolution", "globals", "input", "inputs"), 3
+    ),
     "loose": 1,
 }
 _RANKS: Final = {
     kind: rank
     for rank, kind in enumerate(
-        "source edited code interpreter distribution environment input inputs arguments directory".split()  # noqa: SIM905
+        "source edited code interpreter distribution environment input inputs argument arguments directory".split()  # noqa: SIM905
     )
 }  # the order in which kinds of components are told
 _GLOBALS: Final = f"{LOOSE}globals of "  # values that code may read, by a name that it computes
@@ -169,6 +171,7 @@ def differing(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
 def in_words(labels: Collection[str], then: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Return what is new in a world, in a few words such as ``train.py changed``."""
     wholes = {label[:end] for label in labels if label.startswith(LOOSE) for end in _ends(label)}
+    wholes |= {label for label in labels if label.startswith("argument ")} if "arguments" in labels else set()
     shown = sorted(set(labels) - wholes, key=_rank)
     shown = [label for label in shown if not label.endswith(FUNCTIONS)] or shown
     told = [_told(label, then.get(label), now.get(label)) for label in shown]
@@ -196,20 +199,7 @@ def _told(label: str, then: str | None, now: str | None) -> str:
 
 
 def _rank(label: str) -> tuple[int, str]:
-    kinds = (
-        "source",
-        "edited",
-        "code",
-        "interpreter",
-        "distribution",
-        "environment",
-        "input",
-        "inputs",
-        "arguments",
-        "directory",
-    )
-    kind = label.partition(" ")[0]
-    return kinds.index(kind) if kind in kinds else len(kinds), label
+    return _RANKS.get(label.partition(" ")[0], len(_RANKS)), label
 
 
 def _learnt_after(label: str) -> int | None:

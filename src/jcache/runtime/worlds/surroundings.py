@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from collections.abc import Collection
 from typing import Any, Final
@@ -15,6 +16,7 @@ _OF_CACHES: Final = tuple(
     f"JAX_{name}" for name in ("COMPILATION_CACHE", "PERSISTENT_CACHE", "LOG", "DEBUG_LOG", "EXPLAIN_CACHE")
 )
 _NO_PACKAGES: Final = sys.stdlib_module_names | {"__main__", "__mp_main__", "jcache", "pytest", "xdist"}
+_NAME: Final = re.compile(r"-{0,2}[A-Za-z_][\w.+~/-]*", re.ASCII)  # of an option
 _OPTIONS: Final = (
     *(f"JAX_{name}" for name in ("ENABLE_COMPILATION_CACHE", "RAISE_PERSISTENT_CACHE_ERRORS", "ENABLE_PGLE")),
     "TPU_SKIP_MDS_QUERY",  # which JAX sets where there is no TPU, so that processes that it starts have it, too
@@ -38,9 +40,9 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
     found = {
         "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
         "flags": _digest(list(sys.flags), sorted(sys._xoptions.items()), sys.warnoptions),
-        "arguments": _digest([_relative(each, top) for each in _arguments()]),
         "directory": os.path.relpath(_working_directory(), top),
     }
+    found |= _by_name([_relative(each, top) for each in _arguments()])
     code, reason = _main_code()
     if code is not None:
         found["code"] = _digest(code)
@@ -55,6 +57,25 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
 def _arguments() -> list[str]:
     """Return the arguments of the program; those of a notebook's kernel name a file of this one process."""
     return [] if sys.argv[:1] and sys.argv[0].endswith("kernel_launcher.py") else sys.argv[1:]
+
+
+def _by_name(arguments: list[str]) -> dict[str, str]:
+    """Return a component for the order of the options and one for each option, so that each is learnt by itself.
+
+    An option is ``--name=value``, ``--name value`` or ``name=value``; any other argument has its number as its name.
+    """
+    values: list[tuple[str, str]] = []
+    given = iter([*zip(arguments, [*arguments[1:], "-"], strict=False)])
+    for each, after in given:
+        name, equals, value = each.partition("=")
+        if not _NAME.fullmatch(name) or (not name.startswith("-") and value.strip("=") == ""):
+            name, value = f"{sum(one.isdecimal() for one, _ in values) + 1}", each
+        elif not equals and not after.startswith("-"):
+            value = next(given)[0]
+        values.append((name, "" if is_secret(name.replace("-", "_")) else value))
+    names = [name for name, _ in values]
+    found = {f"argument {each}": _digest([value for name, value in values if name == each]) for each in names}
+    return {"arguments": _digest(names), **found}
 
 
 def _is_of_caches(name: str) -> bool:
