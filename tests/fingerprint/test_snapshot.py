@@ -97,6 +97,7 @@ CHANGES = {
     "an item that counts and is used": "by['f'] += 1\n    x += by['f']",
     "a memo of numbers, which may count": "if x not in by: by[x] = x * 2\n    x += by[x]",
     "a memo of texts, which may number something": "if x not in by: by[x] = 'a'\n    return by[x]",
+    "a memo of functions that hold something": "by.setdefault('a', lambda y, n=x: y * n)\n    x = by['a'](x)",
     "a memo of objects that may change": "by.setdefault(x, Counted()).n += 1\n    x += by[x].n",
     "a scale that the first call sets": "if 'scale' not in by: by['scale'] = 1 / x\n    x *= by['scale']",
     "names that are counted": "n = many[x]\n    many[x] = n + 1\n    x += n",

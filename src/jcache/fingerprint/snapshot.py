@@ -14,10 +14,9 @@ arrays, and any one that gets functions or the structures of pytrees, which no l
 
 import collections
 from collections.abc import Set
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
-from jcache.fingerprint import origins
 from jcache.fingerprint.code import Meaning
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.ways import Way, item_name
@@ -25,6 +24,7 @@ from jcache.fingerprint.ways import Way, item_name
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
+_FUNCTIONS: Final = frozenset({FunctionType, BuiltinFunctionType})
 _MEMOS: Final = (dict, collections.OrderedDict, collections.defaultdict)
 IN_LIBRARY: Final = frozenset({"(library)"})  # the names of an object of a library's, for what it holds
 _SET: Final = object()  # stands for any value but None and False
@@ -174,9 +174,10 @@ def _counts(before: Any, now: Any) -> bool:
 
 
 def _is_memo(before: Any, now: Any) -> bool:
-    """Return whether a container that has grown is a dict that has got what memos keep: arrays and functions.
+    """Return whether a container that has grown is a dict that has got what memos keep: arrays, and plain functions.
 
-    A number or text under a new key may count, or number something, and what can change itself may be a log.
+    A number or text under a new key may count, or number something, and what can change itself may be a log. What else
+    a memo keeps may depend on more than its key; an array that does has another shape, which does not fit.
     """
     return type(now) in _MEMOS and all(_is_kept(value) for key, value in now.items() if key not in before)
 
@@ -185,7 +186,8 @@ def _is_kept(value: Any) -> bool:
     if type(value) is tuple:
         return any(map(_is_kept, value))
     is_array = hasattr(value, "dtype") and bool(getattr(value, "shape", ()))
-    return is_array or (callable(value) and origins.of_module_named(str(type(value).__module__)) != origins.USER)
+    has_state = type(value) is FunctionType and (value.__closure__ or value.__defaults__ or value.__kwdefaults__)
+    return is_array or (type(value) in _FUNCTIONS and not has_state)
 
 
 def _tells(before: Any, now: Any) -> bool:
