@@ -12,7 +12,9 @@ HEAD = """
 from collections import Counter, OrderedDict, defaultdict, deque
 from string import Formatter
 from types import SimpleNamespace
+from collections import ChainMap, UserDict, UserList
 import logging
+from omegaconf import OmegaConf
 import numpy as np
 library = Formatter()
 library._unset, library._set, library.public, library._is_filled, library._is_on = None, 'a', None, False, True
@@ -21,13 +23,15 @@ alias, space = log, SimpleNamespace(n=0, sums={'f': 0.5}, log=['a'])
 sums, tables = {'f': 0.0}, {'t': ()}
 text, rate, queue, groups, order, last = '', 1.0, deque(), defaultdict(list), OrderedDict(), deque([0], maxlen=1)
 logger = logging.getLogger('jcache.test')
+users, table, maps = UserList(), UserDict(), ChainMap({})
+config = OmegaConf.create({'n': 0, 'log': []})
 nested, rows = {'k': [], 'lr': 1, 'deep': {'a': [], 'n': {'c': 0}}}, [[], []]
 alias_of_one = nested['k']
 class Metrics:
     def __init__(self): self.kept = {}
     def log(self, name, value=0): self.kept[name] = value
 class Runs:
-    n = 0
+    n, kept = 0, ()
 class Counted:
     def __init__(self):
         self.n, self.log, self.word, self.seconds = 0, [], 'a', 0.5
@@ -128,6 +132,17 @@ CHANGES = {
     "a list in a list whose length counts": "rows[0].append(1)\n    x += len(rows[0])",
     "a list deep in a dict whose length counts": "nested['deep']['a'].append(1)\n    x += len(nested['deep']['a'])",
     "a count deep in a dict that is used": "nested['deep']['n']['c'] += 1\n    x += nested['deep']['n']['c']",
+    "a list that is found by a computed name": "run.log.append(1)\n    x += len(getattr(run, 'log'[:x + 9]))",
+    "a list that is found among all globals": "queue.append(1)\n    x += len(globals()['queue'])",
+    "a list that is found among all attributes": "run.log.append(1)\n    x += len(vars(run)['log'])",
+    "an attribute of a class that no code reads": "Runs.shape = (x,)",
+    "an attribute of a class that no code reads and that it had": "Runs.kept = (x,)",
+    "a list of a library": "users.append(1)\n    x += len(users)",
+    "a dict of a library": "table[x] = 1\n    x += len(table)",
+    "a memo of numbers in a dict of a library": "if 'a' not in table: table['a'] = x\n    x += table['a']",
+    "maps of a library": "maps[x] = 1\n    x += len(maps)",
+    "a number in a configuration of a library": "config.n += 1\n    x += config.n",
+    "a list in a configuration of a library": "config.log.append(1)\n    x += len(config.log)",
     "an attribute that is used by a computed name": "run.n += 1\n    x += getattr(run, 'nm'[0])",
     "an attribute that is used among all": "run.n += 1\n    x += vars(run)['n']",
     "a register that numbers its items": "x += by.setdefault(x, len(by))",

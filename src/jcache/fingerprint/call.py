@@ -17,10 +17,12 @@ from jcache.fingerprint.describe import attribute_of, changes
 from jcache.fingerprint.loose import LooseDigests
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
+from jcache.fingerprint.values import BY_FRAME
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
 from jcache.layout import storable
 
+_ATTRIBUTES: Final = ("attribute ", "class attribute ")  # the beginnings of the labels of those that no code names
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -77,9 +79,9 @@ def fingerprint(
         while not walk.is_done():
             walk = Walk(module, name, walk.names, for_trace=for_trace, before=before)
             _walk(call, walk, depends_on)
-        unread = {label: value for label, value in walk.loose if label.startswith("attribute ")}
+        unread = {label: value for label, value in walk.loose if label.startswith(_ATTRIBUTES)}
         walk.snapshot.hold(walk.alive, unread)
-        walk.snapshot.reads_all = ALL in walk.names
+        walk.snapshot.reads_all = not walk.names.isdisjoint({ALL, BY_FRAME})
         labels = sorted(walk.parts)
         parts = Frozen((label, walk.parts[label].words) for label in labels)
         aside = [each for each in walk.loose if each[0].startswith(STATE_OF)] if before else walk.loose

@@ -138,9 +138,10 @@ class ValueSnapshot:
         wrong |= ways[Way.ITEM] & (ways[Way.COUNTED] | ways[Way.INNER])
         found = self._grown & wrong | self._more & (wrong | ways[Way.ITEM] | ways[Way.FLAG])
         found |= {each for each in self._grown | self._more if not ways[Way.WHOLE].isdisjoint(_holders(each))}
-        found |= {each for each in self._grown | self._more if each.startswith("(library)[")}
-        outermost = sorted({each.partition("[")[0].replace("(library)", "an object of a library") for each in found})
-        counted += [f"`{name}` changes, and is used for more" for name in outermost]
+        found |= {each for each in self._grown | self._more if now.reads_all or each.startswith("(library)[")}
+        outermost = {each.partition("[")[0] for each in found}
+        counted += [f"`{name}` changes, and is used for more" for name in sorted(outermost - IN_LIBRARY)]
+        counted += ["what an object of a library holds changes"] if outermost == IN_LIBRARY else []
         return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]
 
 
