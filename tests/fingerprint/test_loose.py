@@ -263,6 +263,59 @@ def test_what_functions_classes_and_objects_hold_is_told(number: int) -> None:
     assert one == same != other
 
 
+HELD = """
+import time, types, uuid
+class Optimizer:
+    def __init__(self): self.cfg = {{"rate": {rate}, "run": uuid.uuid4().hex, "deep": types.SimpleNamespace(b={deep})}}
+    def step(self, x): return x
+optimizer = Optimizer()
+def build(x=1): return optimizer.step(x)
+"""
+
+
+def test_each_part_of_an_attribute_is_told(tmp_path: Path) -> None:
+    """So that what is learnt about the name of a run says nothing of a learning rate beside it."""
+    found = []
+    for number, (rate, deep) in enumerate([(1, 2), (1, 2), (9, 2), (1, 9)]):
+        with imported(tmp_path / f"{number}", HELD.format(rate=rate, deep=deep)) as module:
+            found.append(dict(fingerprint(module.build).loose))
+    first, *others = found
+    differ = [{label.rpartition(": ")[2] for label in first if first[label] != each[label]} for each in others]
+    same = {"attribute cfg of Optimizer"}
+    assert differ == [same, same | {".rate"}, same | {".deep", ".deep.b"}]
+
+
+NAMED = """
+import functools, types
+class Called:
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+        self.function = function
+    def __call__(self, x): return self.function(x) * {rate}
+@Called
+def scaled(x): return x
+class Operator:
+    def by_a_wrapper(self): return scaled(1)
+    def by_a_module(self): return getattr(conf, "ra" + "te")
+"""
+
+
+@pytest.mark.parametrize("name", ["by_a_wrapper", "by_a_module"])
+def test_objects_with_a_name_and_modules_of_the_user_are_told_by_what_they_hold(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A method that only a library calls may use them."""
+    told = []
+    for number, rate in enumerate([1, 1, 2]):
+        conf = types.ModuleType("conf")
+        vars(conf)["rate"] = rate
+        monkeypatch.setitem(sys.modules, "conf", conf)
+        with imported(tmp_path / f"{number}", NAMED.format(rate=rate)) as module:
+            vars(module)["conf"] = conf
+            told.append(LooseDigests().of(getattr(module.Operator(), name)))
+    assert told[0] == told[1] != told[2]
+
+
 def leading(*, changed: bool) -> list[Any]:
     """Return values that differ in their order, in what they share, in the class of a class or in what they import."""
     import jax

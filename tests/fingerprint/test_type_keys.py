@@ -435,6 +435,11 @@ flags.DEFINE_string("workdir", "", "")
 HELD = flags.DEFINE_integer("size", 1, "")
 def rated(): return FLAGS.rate
 def sized(): return HELD.value
+def rated_by_the_module(): return flags.FLAGS.rate
+def rated_by_an_import():
+    from absl.flags import FLAGS as given
+    return given.rate
+def rated_by_an_item(): return flags.FLAGS["rate"].value
 FLAGS(["program", *ARGUMENTS])
 """
 
@@ -455,7 +460,8 @@ def test_of_the_flags_of_absl_those_count_that_code_names(tmp_path: Path) -> Non
     rated, parts, beside = made()
     assert made() == [rated, parts, beside] and made("--workdir=/a", "--size=2")[0] == rated
     assert parts["global FLAGS"].startswith("{'rate': 1.0}") and any("workdir" in label for label in beside)
-    assert made("--rate=2")[0] != rated
+    for name in ("rated", "rated_by_the_module", "rated_by_an_import", "rated_by_an_item"):
+        assert made("--rate=2", name=name)[0] != made(name=name)[0] == made("--size=2", name=name)[0], name
     sized = made(name="sized")[0]
     assert made("--size=2", name="sized")[0] != sized == made("--rate=2", name="sized")[0]
 

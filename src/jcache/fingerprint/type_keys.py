@@ -259,10 +259,11 @@ def _named(encoder: Any, kind: type, content: Any) -> object:
     """Return the items of a dict that code names, and set the others aside."""
     if encoder.is_given or ALL in encoder.names:
         return content
-    for name in content.keys() - encoder.names:
+    by_index = {each.rpartition("[")[2][:-1] for each in encoder.names if each.endswith("]")}  # as in ``FLAGS["rate"]``
+    for name in content.keys() - encoder.names - by_index:
         encoder.aside.add(name)
         encoder.set_aside(f"item {name} of {kind.__qualname__}", content[name])
-    return {name: each for name, each in content.items() if name in encoder.names}
+    return {name: each for name, each in content.items() if name in encoder.names or name in by_index}
 
 
 def keyed_once(encoder: Any, value: Any) -> bytes:
