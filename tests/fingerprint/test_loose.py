@@ -266,7 +266,7 @@ def test_what_functions_classes_and_objects_hold_is_told(number: int) -> None:
 HELD = """
 import time, types, uuid
 class Optimizer:
-    def __init__(self): self.cfg = {{"rate": {rate}, "run": uuid.uuid4().hex, "deep": types.SimpleNamespace(b={deep})}}
+    def __init__(self): self.cfg = {"rate": 1, "run": uuid.uuid4().hex, "deep": types.SimpleNamespace(b=2)}
     def step(self, x): return x
 optimizer = Optimizer()
 def build(x=1): return optimizer.step(x)
@@ -277,7 +277,8 @@ def test_each_part_of_an_attribute_is_told(tmp_path: Path) -> None:
     """So that what is learnt about the name of a run says nothing of a learning rate beside it."""
     found = []
     for number, (rate, deep) in enumerate([(1, 2), (1, 2), (9, 2), (1, 9)]):
-        with imported(tmp_path / f"{number}", HELD.format(rate=rate, deep=deep)) as module:
+        with imported(tmp_path / f"{number}", HELD) as module:
+            module.optimizer.cfg["rate"], module.optimizer.cfg["deep"].b = rate, deep
             found.append(dict(fingerprint(module.build).loose))
     first, *others = found
     differ = [{label.rpartition(": ")[2] for label in first if first[label] != each[label]} for each in others]
