@@ -81,7 +81,7 @@ def fingerprint(
             _walk(call, walk, depends_on)
         unread = {label: value for label, value in walk.loose if label.startswith(_ATTRIBUTES)}
         walk.snapshot.hold(walk.alive, unread)
-        walk.snapshot.reads_all = not walk.names.isdisjoint({ALL, BY_FRAME})
+        walk.snapshot.reads_all, walk.snapshot.reads_variables = ALL in walk.names, BY_FRAME in walk.names
         labels = sorted(walk.parts)
         parts = Frozen((label, walk.parts[label].words) for label in labels)
         aside = [each for each in walk.loose if each[0].startswith(STATE_OF)] if before else walk.loose

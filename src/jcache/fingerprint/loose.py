@@ -174,9 +174,13 @@ class _LooseEncoder(Encoder):
         """Return the digest of a value; of its type and scalars alone if it cannot be encoded."""
         try:
             encoding = encode(self, value)
-            return sha256(encoding + several(b"beside", [*self.beside_it, *map(text, self.traits)]))
+            return sha256(encoding + several(b"beside", [*self.beside_it, *map(text, self._orders())]))
         except Exception:  # noqa: BLE001  the value's own code may raise anything
             return sha256(several(type_name(type(value)).encode(), sorted(self.scalars)))
+
+    def _orders(self) -> list[str]:
+        """Return the traits that tell of an order; which arrays share memory may differ after a hit."""
+        return [each for each in self.traits if not each.startswith("shared ")]
 
     def set_aside(self, what: str, value: Any) -> None:
         if not what.startswith(CACHED):

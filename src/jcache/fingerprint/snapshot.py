@@ -27,6 +27,7 @@ GROWING: Final = frozenset(
 _FUNCTIONS: Final = frozenset({FunctionType, BuiltinFunctionType})
 _MEMOS: Final = (dict, collections.OrderedDict, collections.defaultdict)
 IN_LIBRARY: Final = frozenset({"(library)"})  # the names of an object of a library's, for what it holds
+IN_OBJECT: Final = frozenset({"(object)"})  # those of any other object
 _SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -37,7 +38,8 @@ class ValueSnapshot:
 
     def __init__(self) -> None:
         self.uses: list[Meaning] = []  # of the functions that a walk has visited
-        self.reads_all = False  # whether code may read attributes by names that it computes
+        self.reads_all = False  # whether code may read attributes by names that it computes,
+        self.reads_variables = False  # and variables
         self.has_drawn = False  # whether the call has drawn from a shared random generator of the process
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._attributes: set[str] = set()  # those that are attributes
@@ -138,10 +140,13 @@ class ValueSnapshot:
         wrong |= ways[Way.ITEM] & (ways[Way.COUNTED] | ways[Way.INNER])
         found = self._grown & wrong | self._more & (wrong | ways[Way.ITEM] | ways[Way.FLAG])
         found |= {each for each in self._grown | self._more if not ways[Way.WHOLE].isdisjoint(_holders(each))}
-        found |= {each for each in self._grown | self._more if now.reads_all or each.startswith("(library)[")}
+        hidden = (*IN_LIBRARY, *(IN_OBJECT if now.reads_all else ()))
+        everywhere = self._grown | self._more
+        found |= {each for each in everywhere if now.reads_variables or each.startswith(hidden)}
         outermost = {each.partition("[")[0] for each in found}
-        counted += [f"`{name}` changes, and is used for more" for name in sorted(outermost - IN_LIBRARY)]
-        counted += ["what an object of a library holds changes"] if outermost == IN_LIBRARY else []
+        named = sorted(outermost - IN_LIBRARY - IN_OBJECT)
+        counted += [f"`{name}` changes, and is used for more" for name in named]
+        counted += ["what an object holds changes, and may be used"] if outermost and not named else []
         return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]
 
 

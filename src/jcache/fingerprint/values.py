@@ -18,7 +18,7 @@ from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.snapshot import GROWING, IN_LIBRARY, ValueSnapshot, names_within
+from jcache.fingerprint.snapshot import GROWING, IN_LIBRARY, IN_OBJECT, ValueSnapshot, names_within
 from jcache.fingerprint.value_types import UNCHANGING
 
 CACHED: Final = "cached property"
@@ -286,7 +286,7 @@ class Encoder:
                 self.nones.update([name] if each is None else ())
                 found.append((name, each if is_fixed else self.then(value, name, each)))
         self.note_order(name for name, _ in found)
-        self._within = IN_LIBRARY if is_fixed else frozenset[str]()
+        self._within = IN_LIBRARY if is_fixed else IN_OBJECT
         return self.attributes(found)
 
     def _is_whole(self, kind: type) -> bool:
