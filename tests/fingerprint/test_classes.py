@@ -55,7 +55,18 @@ class Color(enum.Enum):
 WRITTEN: list[tuple[type, set[str]]] = [
     (Documented, {"f"}),
     (Shape, {"area"}),
-    (Mesh, {"(fields)", "(field points)", "(field n)", "(dataclass)", "(defaults of __init__)", "__repr__"}),
+    (
+        Mesh,
+        {
+            "(fields)",
+            "(field points)",
+            "(factory of points)",
+            "(field n)",
+            "(dataclass)",
+            "(defaults of __init__)",
+            "__repr__",
+        },
+    ),
     (Pair, {"(defaults of __new__)", "f"}),
     (collections.namedtuple("Point", "x y"), set()),
     (Color, {"(members)", "(member RED)", "(member BLUE)", "(member CRIMSON)", "_missing_"}),

@@ -3,6 +3,7 @@
 # ruff: noqa: ANN401 - classes hold anything
 
 import abc
+import dataclasses
 import datetime
 import enum
 import types
@@ -21,7 +22,8 @@ _MADE: Final = frozenset(
      "__non_callable_proto_members__", "_is_protocol", "_is_runtime_protocol", "__attrs_props__",
      "__callable_proto_members_only__", "__mutable_keys__", "__readonly_keys__", "__slotnames__"}
 )  # fmt: skip
-_FIELD: Final = ("name", "default", "default_factory", "init", "repr", "hash", "compare", "kw_only", "metadata")
+_FIELD: Final = ("name", "default", "init", "repr", "hash", "compare", "kw_only", "metadata")
+FACTORY: Final = "(factory of "  # the beginning of the name of what makes the default value of a dataclass's field
 _PARAMETERS: Final = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
 _ATTRIBUTE: Final = ("name", "default", "validator", "repr", "eq", "order", "hash", "init", "metadata", "converter",
                      "kw_only", "on_setattr", "alias")  # fmt: skip
@@ -69,6 +71,8 @@ def _described(cls: type, own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "(fields)", tuple(own["__dataclass_fields__"])
         for each in fields:
             yield f"(field {each.name})", (*(getattr(each, name) for name in _FIELD), str(each._field_type))
+            if each.default_factory is not dataclasses.MISSING:
+                yield f"{FACTORY}{each.name})", each.default_factory
         yield "(dataclass)", tuple(getattr(own["__dataclass_params__"], name) for name in _PARAMETERS)
     if "__attrs_attrs__" in own:
         yield "(fields)", tuple(each.name for each in own["__attrs_attrs__"])

@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from jcache.fingerprint.attributes import ALL, functions_of
+from jcache.fingerprint.classes import FACTORY
 from jcache.fingerprint.code import meaning
 
 ANY_CLASS: Final = "type()"
@@ -37,7 +38,7 @@ def is_reached(cls: type, name: str, value: Any, names: Collection[str]) -> bool
         value: the member.
         names: the names of attributes that code reads, with `constructor_of` each class that it names.
     """
-    if type(value) not in _METHODS and not _is_data(name, value) and not _is_getter(value):
+    if not (type(value) in _METHODS or _is_data(name, value) or _is_getter(value) or name.startswith(FACTORY)):
         return True
     is_operator = _is_special(name) and name not in _CONSTRUCTORS | _BY_NAME and not _is_generated(value)
     return is_operator or ALL in names or not names_reaching(cls, name, value).isdisjoint(names)
@@ -72,9 +73,10 @@ def _is_generated(value: Any) -> bool:
 
 def names_reaching(cls: type, name: str, value: Any) -> set[str]:
     """Return the names, besides `ALL`, by which code may reach a member of a class that no operator calls."""
-    if type(value) not in _METHODS:
-        return {name} if _is_getter(value) else {name, all_of(cls)}
-    return {name} | ({constructor_of(cls)} | _ANY_CLASS if name in _CONSTRUCTORS else set())
+    if name in _CONSTRUCTORS or name.startswith(FACTORY):
+        return {name, constructor_of(cls)} | _ANY_CLASS
+    is_data = type(value) not in _METHODS and not _is_getter(value)
+    return {name, all_of(cls)} if is_data else {name}
 
 
 def all_of(cls: type) -> str:
