@@ -183,12 +183,12 @@ def test_all_that_the_class_of_an_argument_has_counts(given: str, body: str, tmp
 MADE = """
 import dataclasses, time
 def made(): return {made}
-@dataclasses.dataclass
+@dataclasses.dataclass({options})
 class Run:
     rate: float = 1.0
     began: float = dataclasses.field(default_factory=time.time)
     table: list = dataclasses.field(default_factory=made)
-run = Run()
+run = Run(began=1.0, table=[])
 def use(x): {use}
 """
 
@@ -196,11 +196,14 @@ def use(x): {use}
 @pytest.mark.parametrize(
     ("use", "is_made"), [("return x * run.rate", False), ("return Run().rate * x", True), ("return type(run)()", True)]
 )
-def test_what_makes_a_field_counts_where_an_instance_is_made(use: str, is_made: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", ["", "frozen=True"])
+def test_what_makes_a_field_counts_where_an_instance_is_made(
+    use: str, is_made: bool, options: str, tmp_path: Path
+) -> None:
     """Else a time that each instance has would make a function that may be another in each process."""
     found = []
     for number, made in enumerate(["[1]", "[2]"]):
-        with imported(tmp_path / str(number), MADE.format(made=made, use=use)) as module:
+        with imported(tmp_path / str(number), MADE.format(made=made, use=use, options=options)) as module:
             found.append(fingerprint(module.use, (1.0,)))
     assert bool(found[0].chance) is (found[0].hash != found[1].hash) is is_made
     assert is_made or found[0].loose != found[1].loose

@@ -13,7 +13,7 @@ from jcache.fingerprint import methods, name_resolution, origins
 from jcache.fingerprint.arguments import defaults_of
 from jcache.fingerprint.attributes import ALL, functions_of, is_hash
 from jcache.fingerprint.bytecode import signature, without_address
-from jcache.fingerprint.classes import members, registered
+from jcache.fingerprint.classes import FACTORY, members, registered
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
@@ -266,7 +266,8 @@ class References(Parts, ABC):
             methods.add_names([cls], self.names)
         self.note_order_of(label, (name for name, _ in found))
         for attribute, value in sorted(found, key=lambda each: each[0]):
-            if not (wholly or self._is_reached(cls, attribute, value)):
+            is_whole = wholly and not attribute.startswith(FACTORY)
+            if not (is_whole or self._is_reached(cls, attribute, value)):
                 self.aside.update(methods.names_reaching(cls, attribute, value))
                 self.set_aside(f"{'method' if functions_of(value) else 'class attribute'} {attribute} of {name}", value)
                 continue
