@@ -49,10 +49,7 @@ def _counting(listing: list[Step]) -> set[int]:
 def only_counted(listing: list[Step]) -> set[str]:
     """Return the names of variables from outside of which code does nothing but ``n += 1``, or prints them as well."""
     steady = {at for at in range(len(listing) - 3) if _is_steady(listing[at : at + 4])}
-    printed = set[int]()
-    for at, each in enumerate(listing):
-        places = _statement(listing, at) if each.name == "POP_TOP" else range(0)
-        printed.update(places if places and _prints(listing[places.start]) else ())
+    printed = {at for places in _telling(listing) if _prints(listing[places.start]) for at in places}
     loads = {at for at, each in enumerate(listing) if each.name in _NAMES}
     stores = {at + 3 for at in steady}
     other = {listing[at].value for at in loads - steady - stores - printed}
@@ -94,10 +91,16 @@ def _prints(first: Step) -> bool:
 
 def said(listing: list[Step]) -> Iterator[str]:
     """Yield the names that are loaded in statements that call a method of a logger, or one of the same name."""
-    for at, each in enumerate(listing):
-        places = _statement(listing, at) if each.name == "POP_TOP" else range(0)
-        if places and not _prints(listing[places.start]) and _tells(listing[places.start : at]):
+    for places in _telling(listing):
+        if not _prints(listing[places.start]):
             yield from (listing[number].value for number in places if listing[number].name in _NAMES)
+
+
+def _telling(listing: list[Step]) -> Iterator[range]:
+    """Yield the places of each statement that only prints or logs something."""
+    for at, each in enumerate(listing):
+        if each.name == "POP_TOP" and (places := _statement(listing, at)) and _tells(listing[places.start : at]):
+            yield places
 
 
 def _tells(statement: list[Step]) -> bool:
@@ -114,12 +117,8 @@ def _before(listing: list[Step], at: int) -> str:
 
 
 def told(listing: list[Step]) -> set[int]:
-    """Return the places of statements that only print or log something."""
-    found = set[int]()
-    for at, each in enumerate(listing):
-        if each.name == "POP_TOP" and (places := _statement(listing, at)) and _tells(listing[places.start : at]):
-            found.update(places)
-    return found
+    """Return the places of the instructions in statements that only print or log something."""
+    return {at for places in _telling(listing) for at in places}
 
 
 def filled(listing: list[Step]) -> Iterator[str]:
