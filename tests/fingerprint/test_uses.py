@@ -5,6 +5,7 @@ from types import FunctionType
 import pytest
 
 from jcache.fingerprint import uses
+from jcache.fingerprint.code import meaning
 from jcache.fingerprint.instructions import steps_of
 
 COUNTS = (
@@ -43,12 +44,16 @@ COUNTED_AND_MORE = (
     *("global n\n    n += 1\n    log.info('%d', n)", "global n\n    x = n + 1", "global n\n    n = y = n + 1"),
 )
 ASKS = {
-    "x = n['a']": {"a"}, "x = o.n['a']['b']": {"a"}, "x = n['a'] and n['b']": {"a", "b"}, "n['a'](x)": {"a"},
-    "x = o.n.get('a')": {"a"}, "x = n.get('a', 1)": {"a"}, "f(n['a'], x=n.get('b'))": {"a", "b"},
+    "x = n['a']": {"[a]"}, "x = o.n['a']['b']": {"[a]"}, "x = n['a'] and n['b']": {"[a]", "[b]"},
+    "n['a'](x)": {"[a]"}, "x = o.n.get('a')": {"[a]"}, "x = n.get('a', 1)": {"[a]"},
+    "f(n['a'], x=n.get('b'))": {"[a]", "[b]"}, "z = n\n    f(z['a'])": {"[a]"}, "z = o.n\n    x = z['a'] + y": {"[a]"},
+    "x = n.a": {".a"}, "x = n.a(1) + n.b.c": {".a", ".b"}, "z = n\n    x = z.a + z.b": {".a", ".b"},
+    "z = n\n    w = z\n    x = w['a'] + z.b": {"[a]", ".b"}, "x = n\n    z = 1": set(),
+    "x = n['a'].b": {"[a]"}, "x = n.get": {".get"}, "n.a = n.b": {".b", None},
 }  # fmt: skip
 OPENS = (
     *("n.get(x)", "f(n)", "n['a'] = 1", "n['a'] += 1", "del n['a']", "x = n[x]", "x = n['a', 'b']", "x = n[0]"),
-    *("for x in n: f(x)", "f(**n)", "x = (n, 'a')", "x = f(n, 'a')['b']", "x = n", "x = n.get", "x = n.items()"),
+    *("for x in n: f(x)", "f(**n)", "x = (n, 'a')", "x = f(n, 'a')['b']", "return n", "x = n.items()"),
     *("x = f'{n}'", "x = n == 'a'", "x = x['a'] in n", "x = n.get('a' if x else 'b')", "x = n['a' if x else 'b']"),
     *(
         "x = n.get('a', y)",
@@ -60,7 +65,9 @@ OPENS = (
         "x = n.get('a' == y)",
     ),
     *("x = (('a' if x else 'b') in n)", "x = n.get(f'a{x}')", "x = n['a' + y]"),
-    *("x = n.get('a') or n", "x = n.get('a', n)", "from m import n", "n.get(*['a'])", "n.get('a', *x)"),
+    *("z = n\n    f(z)", "z = n\n    z += 1", "z = n\n    z = f\n    x = z.a", "z = n\n    return x, z, z.a", "f(n).a"),
+    *("z = n\n    def g(): return z.a", "n.a = 1", "n.a += 1", "del n.a", "z, w = n", "z = w = n", "x = n if x else y"),
+    *("x = n.get('a') or n\n    f(x)", "x = n.get('a', n)", "from m import n", "n.get(*['a'])", "n.get('a', *x)"),
 )
 
 
@@ -88,10 +95,25 @@ def test_a_container_that_is_only_filled_is_not_used(body: str) -> None:
 
 
 @pytest.mark.parametrize("body", [*ASKS, *OPENS])
-def test_a_dict_that_is_asked_for_constant_texts_is_not_opened(body: str) -> None:
-    """By an index and by `get`, and by no other use of its name."""
-    keys = {key for name, key in uses.asked(steps_of(made(body).__code__)) if name == "n"}
-    assert keys == (ASKS[body] if body in ASKS else {None, *(keys & {"a"})})
+def test_what_is_asked_of_a_name(body: str) -> None:
+    """Constant items, by an index and by `get`, and attributes; any other use is one of the whole."""
+    asked = {what for name, what in uses.asked(steps_of(made(body).__code__)) if name == "n"}
+    assert asked == ASKS[body] if body in ASKS else None in asked or ".get" in asked or ".items" in asked
+
+
+def test_an_item_has_a_name_of_its_own() -> None:
+    """It consists of the container's name and the key, by whichever name the container is reached."""
+    found = set(uses.asked(steps_of(made("z = o.n['a']\n    x = z['b'].c + z.d + z.get('e')(1)").__code__)))
+    of_inner = {what for name, what in found if name == "n[a]"}
+    assert of_inner == {"[b]", ".d", "[e]"} and ("n[a][b]", ".c") in found and ("n[a][e]", None) in found
+
+
+def test_what_a_method_asks_of_its_object() -> None:
+    """The object is the first parameter, whatever its name is, also where a nested function has it."""
+    listing = steps_of(made("return x.a + x['b']").__code__)
+    assert set(uses.asked_of_parameter(listing, "x")) == {".a", "[b]"}
+    assert meaning(made("return f(x)").__code__).asked_of_first == {None}
+    assert meaning(made("return lambda: x.a").__code__).asked_of_first == {".a"}
 
 
 @pytest.mark.parametrize("body", [*ONLY_COUNTED, *COUNTED_AND_MORE])

@@ -17,7 +17,7 @@ from jcache.jax_internals.registry import registry
 ALL: Final = "*"
 _NEUTRAL: Final = frozenset({"builtins", "abc", "typing", "collections.abc"})  # their classes read no attributes
 _HOLDERS: Final = frozenset({"argparse.Namespace", "argparse._AttributeHolder", "types.SimpleNamespace"})
-_GIVES_ANY: Final = ("__getattr__", "__getattribute__")
+GIVES_ANY: Final = ("__getattr__", "__getattribute__")
 _INNER: Final[dict[type, tuple[str, ...]]] = {
     staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel"),
     functools.cached_property: ("func",),
@@ -98,7 +98,7 @@ def is_whole(cls: type) -> bool:
     """Return whether all attributes of the instances of a user's class count."""
     if cls in registry() or getattr(vars(cls).get("__dataclass_params__"), "frozen", False):
         return True
-    return any(name in vars(each) for each in cls.__mro__[:-1] if not is_holder(each) for name in _GIVES_ANY)
+    return any(name in vars(each) for each in cls.__mro__[:-1] if not is_holder(each) for name in GIVES_ANY)
 
 
 def is_kept(cls: type, name: str) -> bool:

@@ -110,8 +110,9 @@ class CodeReads:
         filled: those in which the code stores items.
         said: those that it gives to the methods of loggers, or to others of these names.
         counted: those of variables of which it does nothing but ``n += 1``.
-        opened: those that the code uses for anything but items under constant texts, which are among `attributes` in
-            the form ``name[text]``.
+        asked: what the code asks of each name, as `uses.asked` tells it; items under constant texts are among
+            `attributes`, too, in the form ``name[text]``.
+        asked_of_first: what the function itself asks of its first parameter.
         bindings: the import chains that each local name may be bound to.
     """
 
@@ -124,7 +125,8 @@ class CodeReads:
         self.filled: set[str] = set()
         self.said: set[str] = set()
         self.counted: set[str] = set()
-        self.opened: set[str] = set()
+        self.asked: dict[str, set[str | None]] = {}
+        self.asked_of_first: set[str | None] = set()
         self.bindings: dict[str, set[Chain]] = {}
 
 
@@ -138,15 +140,18 @@ def reads(code: CodeType) -> CodeReads:
     for one, listing in zip(codes, listings, strict=True):
         written = set(_written(one, listing))
         found.attributes.update((each.value for each in listing if each.name in _TAKES), written)
-        for name, key in uses.asked(listing):
-            found.attributes.update([] if key is None else [f"{name}[{key}]"])
-            found.opened.update([name] if key is None else [])
-        found.opened.update(written)
+        for name, what in [*uses.asked(listing), *((each, None) for each in written)]:
+            found.asked.setdefault(name, set()).add(what)
+            found.attributes.update([f"{name}{what}"] if what and what[0] == "[" else [])
         found.used.update(written, uses.used(listing))
         found.ways.update(ways.ways(listing), ((each, ways.Way.WHOLE) for each in written))
         found.filled.update(uses.filled(listing))
         found.said.update(uses.said(listing))
         _chains(listing, found)
+    if code.co_argcount:
+        first = code.co_varnames[0]
+        found.asked_of_first.update(uses.asked_of_parameter(listings[0], first))
+        found.asked_of_first.update(found.asked.get(first, ()) if first in code.co_cellvars else ())
     return found
 
 

@@ -1,6 +1,7 @@
 """Digest and look-ups of code objects, computed once for each."""
 
 import functools
+from collections.abc import Mapping
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
@@ -26,13 +27,14 @@ class Meaning(NamedTuple):
     digest: bytes
     lookups: tuple[Lookup, ...]  # of names from outside of the function, sorted
     ways: frozenset[tuple[str, Way]]  # names with the ways in which it uses containers of these names
+    asked: Mapping[str, frozenset[str | None]]  # what it asks of each name, see `jcache.fingerprint.uses.asked`
+    asked_of_first: frozenset[str | None]  # what it asks of its first parameter
     is_logger: bool  # whether it has the name of a logger's method
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
     used: frozenset[str]  # the names that it uses for more than to count
     filled: frozenset[str]  # those in which it stores items
     said: frozenset[str]  # those that it gives to the methods of loggers, or to others of these names
     counted: frozenset[str]  # those of variables of which it does nothing but `n += 1`
-    opened: frozenset[str]  # the names that it uses for anything but items under constant texts
 
 
 _known: Final[WeakIdentities[Meaning]] = WeakIdentities()
@@ -47,8 +49,12 @@ def meaning(code: CodeType) -> Meaning:
             _lookup(chain, frozenset(found.given.get(chain, ())), is_counted=chain[0] in found.counted)
             for chain in sorted(found.chains)
         ]
-        kinds = found.attributes, found.used, found.filled, found.said, found.counted, found.opened
+        kinds = found.attributes, found.used, found.filled, found.said, found.counted
         names, is_logger = map(frozenset[str], kinds), code.co_name in TELLS
-        known = Meaning(signature(code), tuple(lookups), frozenset(found.ways), is_logger, *names)
+        asked = {name: frozenset(each) for name, each in found.asked.items()}
+        known = Meaning(
+            signature(code), tuple(lookups), frozenset(found.ways), asked, frozenset(found.asked_of_first), is_logger,
+            *names,
+        )  # fmt: skip
         _known.put(code, known)
     return known

@@ -14,6 +14,7 @@ from jcache.fingerprint.attributes import held
 from jcache.fingerprint.encoding import several, text
 from jcache.fingerprint.handlers import HANDLERS
 from jcache.fingerprint.refusals import check, is_beside
+from jcache.fingerprint.selection import Selected, encode_selected
 from jcache.fingerprint.type_keys import keyed, keyed_once, type_key
 from jcache.fingerprint.value_types import MEMBERS, PLAIN, Handler, member
 
@@ -28,6 +29,8 @@ def handler_of(value: Any) -> Handler:
     known = HANDLERS.get(kind)
     if known is not None:
         return known
+    if kind is Selected:
+        return encode_selected
     key = type_key(kind)
     if key is not None:
         return keyed_once if key.is_fixed else keyed

@@ -24,7 +24,7 @@ _BY_NAME: Final = frozenset(
      "__getnewargs_ex__", "__copy__", "__deepcopy__", "__sizeof__"}
 )  # fmt: skip
 """Special methods that no operator of Python calls, but `copy`, which reads all attributes, and class statements."""
-_CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__", "__del__"})
+CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__", "__del__"})
 _MADE_BY_DATACLASSES: Final = "__create_fn__.<locals>."  # the beginning of the name of a code object
 _MADE_BY_ATTRS: Final = "<attrs generated "  # that of its file
 
@@ -40,7 +40,7 @@ def is_reached(cls: type, name: str, value: Any, names: Collection[str]) -> bool
     """
     if not (type(value) in _METHODS or _is_data(name, value) or _is_getter(value) or name.startswith(FACTORY)):
         return True
-    is_operator = _is_special(name) and name not in _CONSTRUCTORS | _BY_NAME and not _is_generated(value)
+    is_operator = _is_special(name) and name not in CONSTRUCTORS | _BY_NAME and not _is_generated(value)
     return is_operator or ALL in names or not names_reaching(cls, name, value).isdisjoint(names)
 
 
@@ -73,7 +73,7 @@ def _is_generated(value: Any) -> bool:
 
 def names_reaching(cls: type, name: str, value: Any) -> set[str]:
     """Return the names, besides `ALL`, by which code may reach a member of a class that no operator calls."""
-    if name in _CONSTRUCTORS or name.startswith(FACTORY):
+    if name in CONSTRUCTORS or name.startswith(FACTORY):
         return {name, constructor_of(cls)} | _ANY_CLASS
     is_data = type(value) not in _METHODS and not _is_getter(value)
     return {name, all_of(cls)} if is_data else {name}

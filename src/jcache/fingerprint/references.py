@@ -20,6 +20,7 @@ from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, tagged, text
 from jcache.fingerprint.opaque import compiled
 from jcache.fingerprint.parts import Part, Parts
+from jcache.fingerprint.selection import select
 from jcache.jax_internals.registry import registry
 
 _NO_CELL: Final = b"empty0:"
@@ -227,7 +228,7 @@ class References(Parts, ABC):
                 self.set_aside(f"closure {each} of {name}", value)
                 continue
             items.append(
-                self._member(f"closure {each} of {name}", value if is_library else self.named_items(each, value))
+                self._member(f"closure {each} of {name}", value if is_library else select(self, (each,), value))
             )
         return items
 
@@ -274,6 +275,7 @@ class References(Parts, ABC):
             value = self.then(cls, attribute, value)
             is_method = isinstance(value, staticmethod | classmethod | property)
             its_label = f"attribute {attribute} of {name}"
+            value = value if wholly else select(self, (attribute,), value)
             items.append(text(attribute) + (self.encode(value) if is_method else self._member(its_label, value)))
         items.append(self.flattened(cls, name))
         encoding = several(b"class", items)

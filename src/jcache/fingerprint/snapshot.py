@@ -71,9 +71,9 @@ class ValueSnapshot:
         """Return whether code uses one of some names."""
         return any(not each.used.isdisjoint(names) for each in self.uses)
 
-    def opens(self, name: str) -> bool:
-        """Return whether code uses something of a name for more than items under constant texts."""
-        return any(name in each.opened for each in self.uses)
+    def asked_of(self, name: str) -> set[str | None]:
+        """Return what code asks of something of a name, see `jcache.fingerprint.uses.asked`."""
+        return set[str | None]().union(*(found for each in self.uses if (found := each.asked.get(name))))
 
     def add(self, container: Any, names: Set[str]) -> None:
         """Copy a container of a type in `GROWING` and of some names, with the attributes that it was given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
 TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
 STORE_ITEM: Final = "STORE_SUBSCR"
+_BIND_LOCAL: Final = frozenset({"STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
+_STORE_AND_LOAD: Final = "STORE_FAST_LOAD_FAST"
 _ADDS: Final = frozenset({"add", "append", "appendleft", "extend", "update"})  # methods that return None
 
 
@@ -148,24 +151,71 @@ def adds(step: Step) -> bool:
 
 
 def asked(listing: list[Step]) -> Iterator[tuple[str, str | None]]:
-    """Yield the names of what is loaded, each with the constant text that it is asked for, as in ``n["key"]`` and
-    ``n.get("key")``; with None for any other use.
+    """Yield the names of what is loaded, each with what it is asked for: ``[key]`` for ``n["key"]`` and
+    ``n.get("key")``, ``.key`` for an attribute, and None for any other use.
+
+    An item has the name ``n[key]``, and a local name that is bound once stands for what it is bound to.
     """
+    locals_ = Counter(name for each in listing for name in _bound(each))
     for at, each in enumerate(listing):
-        if each.name in _NAMES:
-            yield each.value, _key(listing, at) if each.name in LOADS else None
+        if each.name in LOADS:
+            yield from asked_of(each.value, listing, at, locals_)
+        elif each.name in _NAMES:
+            yield each.value, None
 
 
-def _key(listing: list[Step], at: int) -> str | None:
-    """Return the constant text that what is loaded at a place is asked for; None if anything else is done with it."""
+def asked_of_parameter(listing: list[Step], parameter: str) -> Iterator[str | None]:
+    """Yield what a parameter is asked for, as `asked` does for other names."""
+    locals_ = Counter(name for each in listing for name in _bound(each))
+    yield from (what for name, what in _asked_locally(parameter, parameter, listing, locals_) if name == parameter)
+
+
+def asked_of(name: str, listing: list[Step], at: int, locals_: Counter[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield what something is asked for that has a name and is on the stack after an instruction."""
+    after = listing[at + 1]
+    item = _item(listing, at)
+    if item is not None:
+        key, end = item
+        yield name, f"[{key}]"
+        yield from asked_of(f"{name}[{key}]", listing, end, locals_)
+    elif after.name in ATTRIBUTE:
+        yield name, f".{after.value}"
+    elif after.name in _BIND_LOCAL and locals_[local := next(_bound(after))] == 1:
+        yield from _asked_locally(name, local, listing, locals_)
+    else:
+        yield name, None
+
+
+def _asked_locally(
+    name: str, local: str, listing: list[Step], locals_: Counter[str]
+) -> Iterator[tuple[str, str | None]]:
+    for at, each in enumerate(listing):
+        loaded = each.value if type(each.value) is tuple else (each.value,)
+        loaded = loaded[1:] if each.name == _STORE_AND_LOAD else loaded if "LOAD_FAST" in each.name else ()
+        if loaded and loaded[-1] == local:
+            yield from asked_of(name, listing, at, locals_)
+        if local in loaded[:-1]:
+            yield name, None
+
+
+def _bound(step: Step) -> Iterator[str]:
+    """Yield the local names that an instruction binds, that of what is on top of the stack first."""
+    if "STORE_FAST" in step.name:
+        given = step.value if type(step.value) is tuple else (step.value,)
+        yield from given[:1] if step.name == _STORE_AND_LOAD else given
+
+
+def _item(listing: list[Step], at: int) -> tuple[str, int] | None:
+    """Return the constant text that what is on the stack is asked for, and the place after which it has been got."""
     first, second, third, fourth = (listing[at + 1 : at + 5] + [listing[-1]] * 4)[:4]
     key: Any = None
+    end = at + 2
     if first.name == "LOAD_CONST" and indexes(second):
         key = first.value
     elif first.name in ATTRIBUTE and (first.value, first.called) == ("get", True) and second.name == "LOAD_CONST":
-        call = fourth if third.name == "LOAD_CONST" else third
+        call, end = (fourth, at + 4) if third.name == "LOAD_CONST" else (third, at + 3)
         key = second.value if call.name == "CALL" and call.number == 1 + (call is fourth) else None
-    return key if type(key) is str else None
+    return (key, end) if type(key) is str else None
 
 
 def indexes(step: Step) -> bool:

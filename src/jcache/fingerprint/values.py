@@ -18,6 +18,7 @@ from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.selection import Narrowed, select
 from jcache.fingerprint.snapshot import GROWING, IN_LIBRARY, IN_OBJECT, ValueSnapshot, names_within
 from jcache.fingerprint.value_types import UNCHANGING
 
@@ -43,7 +44,7 @@ class Encoder:
         self.nones: set[str] = set()  # names of attributes that are None
         self.names: set[str] = {attributes.ALL}  # of attributes that count
         self.aside: set[str] = set()  # names of attributes that were left out
-        self.narrowed: list[tuple[str, int]] = []  # names and addresses of dicts of which some items are left out
+        self.selected: list[Narrowed] = []  # that of which items are left out
         self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
         self.is_given = False  # whether the caller passed the value: then all its attributes count
         self._readings = Readings()
@@ -147,6 +148,11 @@ class Encoder:
         self.aside.update(_REACH_VARIABLES, marks)
         return True
 
+    def note_selected(self, found: Narrowed, value: Any) -> None:
+        """Record a dict or configuration of which items are left out."""
+        self.selected.append(found)
+        self.alive.append(value)
+
     def counter(self, label: str, value: int) -> bytes:
         """Encode an integer in which code only counts by its type alone."""
         self.set_aside(label, value)
@@ -168,32 +174,6 @@ class Encoder:
                 return self._before.value_before(place, value, of_any_type=of_any_type)
             self.snapshot.add_value(place, value)
         return value
-
-    def named_items(self, name: str, value: Any) -> Any:
-        """Return a dict without the scalars that code does not name, if it uses the dict by constant texts alone.
-
-        They are set aside. Anything else is returned as it is.
-        """
-        if type(value) is not dict or not self.leaves_out(f"{name}[]"):
-            return value
-        asked = {key for key in value if type(key) is str and f"{name}[{key}]" in self.names}
-        others = {key: each for key, each in value.items() if type(key) is str and type(each) in SCALARS}
-        others = {key: each for key, each in others.items() if key not in asked}
-        if not asked or not others or self.snapshot.opens(name):
-            return value
-        self.aside.update(f"{name}[{key}]" for key in others)
-        self.narrowed.append((name, id(value)))
-        self.alive.append(value)
-        self.set_aside(f"items of {name}", others)
-        return {key: each for key, each in value.items() if key not in others}
-
-    def found_whole(self) -> set[str]:
-        """Return a mark for each dict of which items were left out, though code reaches it in another way, too."""
-        names = dict[int, set[str]]()
-        for name, address in self.narrowed:
-            names.setdefault(address, set()).add(name)
-        shared = {name for at, known in names.items() if at in self.seen or len(known) > 1 for name in known}
-        return {f"{name}[]" for name, _ in self.narrowed if name in shared or self.snapshot.opens(name)}
 
     def is_reading(self, value: Any) -> bool:
         """Return whether a scalar is a clock reading."""
@@ -284,7 +264,8 @@ class Encoder:
                 self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
             else:
                 self.nones.update([name] if each is None else ())
-                found.append((name, each if is_fixed else self.then(value, name, each)))
+                each = each if is_fixed else self.then(value, name, each)
+                found.append((name, each if wholly or is_fixed else select(self, (name,), each)))
         self.note_order(name for name, _ in found)
         self._within = IN_LIBRARY if is_fixed else IN_OBJECT
         return self.attributes(found)

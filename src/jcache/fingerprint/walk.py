@@ -29,6 +29,7 @@ from jcache.fingerprint.loose import ModuleGlobals
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.selection import found_whole, select
 from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import BY_FRAME
 from jcache.jax_internals.registry import rank
@@ -82,7 +83,7 @@ class Walk(References):
 
         If it has, another walk must begin with the `names` of this one.
         """
-        self.names.update(self.found_whole())
+        self.names.update(found_whole(self))
         return self.names.isdisjoint({*self.unread, *self.aside, *([attributes.ALL] if self.aside else [])})
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
@@ -168,7 +169,7 @@ class Walk(References):
         for value, encoding in self._globals.setdefault(name, []):  # namespaces may share a name
             if value is found.value:
                 return encoding
-        value = self.named_items(found.name, self.then(None, ".".join(name), found.value))
+        value = select(self, (found.name,), self.then(None, ".".join(name), found.value))
         self._globals[name].append((found.value, self.value(f"global {self._qualified(*name)}", value)))
         return self._globals[name][-1][1]
 
