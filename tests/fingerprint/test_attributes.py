@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jcache.fingerprint.attributes import held, is_hash, is_hash_of, is_kept, is_whole
+from jcache.fingerprint.attributes import held, is_frozen, is_hash, is_hash_of, is_kept, is_whole
 
 
 class Slotted:
@@ -65,15 +65,20 @@ class GivesAll:
 
 
 WHOLE: list[tuple[type, bool]] = [
-    (Frozen, True), (Gives, True), (GivesAll, True), (type("Derived", (Gives,), {}), True),
+    (Frozen, False), (Gives, True), (GivesAll, True), (type("Derived", (Gives,), {}), True),
     (Slotted, False), (Thawed, False), (type("OfFrozen", (Frozen,), {}), False),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("cls", "expected"), WHOLE)
 def test_all_attributes_count_where_names_tell_nothing(cls: type, expected: bool) -> None:
-    """Of frozen dataclasses, and of classes that give any attribute, themselves or by a base."""
+    """Of classes that give any attribute, themselves or by a base."""
     assert is_whole(cls) is expected
+
+
+def test_a_frozen_dataclass() -> None:
+    """One that is declared as such itself: a derived class may have other attributes."""
+    assert is_frozen(Frozen) and not is_frozen(Thawed) and not is_frozen(type("OfFrozen", (Frozen,), {}))
 
 
 class Model:

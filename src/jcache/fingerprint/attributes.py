@@ -96,9 +96,13 @@ def is_holder(cls: type) -> bool:
 
 def is_whole(cls: type) -> bool:
     """Return whether all attributes of the instances of a user's class count."""
-    if cls in registry() or getattr(vars(cls).get("__dataclass_params__"), "frozen", False):
-        return True
-    return any(name in vars(each) for each in cls.__mro__[:-1] if not is_holder(each) for name in GIVES_ANY)
+    classes = [each for each in cls.__mro__[:-1] if not is_holder(each)]
+    return cls in registry() or any(name in vars(each) for each in classes for name in GIVES_ANY)
+
+
+def is_frozen(cls: type) -> bool:
+    """Return whether a class is a frozen dataclass, whose instances count as values do."""
+    return bool(getattr(vars(cls).get("__dataclass_params__"), "frozen", False))
 
 
 def is_kept(cls: type, name: str) -> bool:

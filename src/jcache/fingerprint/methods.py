@@ -40,7 +40,7 @@ def is_reached(cls: type, name: str, value: Any, names: Collection[str]) -> bool
     """
     if not (type(value) in _METHODS or _is_data(name, value) or _is_getter(value) or name.startswith(FACTORY)):
         return True
-    is_operator = _is_special(name) and name not in CONSTRUCTORS | _BY_NAME and not _is_generated(value)
+    is_operator = _is_special(name) and name not in CONSTRUCTORS | _BY_NAME and not is_generated(value)
     return is_operator or ALL in names or not names_reaching(cls, name, value).isdisjoint(names)
 
 
@@ -60,7 +60,7 @@ def _is_data(name: str, value: Any) -> bool:
     return not (is_descriptor or _is_special(name) or name[:1] == "(" or issubclass(kind, type))
 
 
-def _is_generated(value: Any) -> bool:
+def is_generated(value: Any) -> bool:
     """Return whether a method is one that `dataclasses` or attrs has made, and so reads each field whatever it is for.
 
     A function may compare or print instances, but hardly any does while it is traced.

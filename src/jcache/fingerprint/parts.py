@@ -14,6 +14,7 @@ from jcache.fingerprint.describe import describe
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.readings import LOWEST
 from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.selection import Names, select
 from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import Encoder
 
@@ -53,7 +54,7 @@ class Parts(Encoder):
         self.uses_library = False
         self.is_harmless = False  # whether nondeterminism in the visited code decides no result
         self.given: frozenset[int] = frozenset()  # addresses of containers that the caller passed
-        self._values: deque[tuple[str, Any]] = deque()
+        self._values: deque[tuple[str, Any, Names]] = deque()
         self._starts: list[tuple[int, str]] = []
         self.loose: list[tuple[str, Any]] = []
 
@@ -70,8 +71,8 @@ class Parts(Encoder):
                     visit, value, self._at = self._waiting.popleft()
                     visit(value, self._at)
                 else:  # all code has been visited
-                    self._at, value = self._values.popleft()
-                    self._encode(self._at, value)
+                    self._at, value, names = self._values.popleft()
+                    self._encode(self._at, select(self, names, value) if names else value)
             except Refused as refused:
                 raise self._error(self._at, refused) from None
 
@@ -104,15 +105,20 @@ class Parts(Encoder):
             f"{' → '.join(names)}) cannot be part of a key, for {refused.reason}: {refused.way_out}."
         )
 
-    def value(self, base: str, value: Any) -> bytes:
-        """Make a part of a value, and return a reference to the part."""
-        return tagged(b"part", self.part(base, value).encode("utf-8", "surrogatepass"))
+    def value(self, base: str, value: Any, names: Names = ()) -> bytes:
+        """Make a part of a value, and return a reference to the part; see `part`."""
+        return tagged(b"part", self.part(base, value, names).encode("utf-8", "surrogatepass"))
 
-    def part(self, base: str, value: Any) -> str:
+    def part(self, base: str, value: Any, names: Names = ()) -> str:
         """Make a part of a value, and return the part's label.
 
         A scalar is encoded at once, unless it is a clock reading that the caller has not passed. Any other value waits
-        until all code has been visited, because that code decides which attributes count.
+        until all code has been visited, because that code decides which attributes and items count.
+
+        Args:
+            base: the label, to which a number is added if there is one like it.
+            value: the value.
+            names: the names by which code reaches it, if that may use only some of its items.
         """
         label = self._label(base)
         scalar = SCALARS.get(type(value))
@@ -123,7 +129,7 @@ class Parts(Encoder):
             self.parts[label] = Part(digest, describe(value, digest, label))
             return label
         self._above[label] = self._at
-        self._values.append((label, value))
+        self._values.append((label, value, names))
         return label
 
     def set_aside(self, what: str, value: Any) -> None:

@@ -20,7 +20,7 @@ from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, tagged, text
 from jcache.fingerprint.opaque import compiled
 from jcache.fingerprint.parts import Part, Parts
-from jcache.fingerprint.selection import select
+from jcache.fingerprint.selection import Names
 from jcache.jax_internals.registry import registry
 
 _NO_CELL: Final = b"empty0:"
@@ -227,18 +227,16 @@ class References(Parts, ABC):
             if is_library and is_hash(value):
                 self.set_aside(f"closure {each} of {name}", value)
                 continue
-            items.append(
-                self._member(f"closure {each} of {name}", value if is_library else select(self, (each,), value))
-            )
+            items.append(self._member(f"closure {each} of {name}", value, () if is_library else (each,)))
         return items
 
-    def _member(self, label: str, value: Any) -> bytes:
-        """Return a reference to a function or class, or to a new part for any other value."""
+    def _member(self, label: str, value: Any, names: Names = ()) -> bytes:
+        """Return a reference to a function or class, or to a new part for any other value; see `part`."""
         if type(value) is FunctionType:
             return self.function(value)
         if issubclass(type(value), type):
             return self.made_class(value)
-        return self.value(label, value)
+        return self.value(label, value, names)
 
     def _visit_library_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
@@ -275,8 +273,8 @@ class References(Parts, ABC):
             value = self.then(cls, attribute, value)
             is_method = isinstance(value, staticmethod | classmethod | property)
             its_label = f"attribute {attribute} of {name}"
-            value = value if wholly else select(self, (attribute,), value)
-            items.append(text(attribute) + (self.encode(value) if is_method else self._member(its_label, value)))
+            names = () if wholly else (attribute,)
+            items.append(text(attribute) + (self.encode(value) if is_method else self._member(its_label, value, names)))
         items.append(self.flattened(cls, name))
         encoding = several(b"class", items)
         self._add(label, encoding, f"class {shortened(sha256(encoding))}")

@@ -117,7 +117,7 @@ def found_whole(encoder: Encoder) -> set[str]:
     """Return a mark for each name of what has been selected from, though code uses it in another way, too."""
     by_address = dict[int, set[Names]]()
     for each in encoder.selected:
-        if not (issubclass(each.kind, tuple) or _is_frozen(each.kind)):
+        if not (issubclass(each.kind, tuple) or attributes.is_frozen(each.kind)):
             by_address.setdefault(each.address, set()).add(each.names)
     shared = {names for at, known in by_address.items() if at in encoder.seen or len(known) > 1 for names in known}
     whole = (each.names for each in encoder.selected if each.names in shared or _is_used(encoder, each))
@@ -144,7 +144,8 @@ def _called(encoder: Encoder, kind: type) -> Iterator[FunctionType]:
     for cls in _own(encoder, kind):
         for name, value in vars(cls).copy().items():
             is_of_class = name in methods.CONSTRUCTORS or isinstance(value, staticmethod | classmethod)
-            if not is_of_class and methods.is_reached(cls, name, value, encoder.names):
+            is_called = methods.is_reached(cls, name, value, encoder.names) and not methods.is_generated(value)
+            if is_called and not is_of_class:
                 yield from (each for each in attributes.functions_of(value) if origin_of(each) == USER)
 
 
@@ -169,12 +170,8 @@ def _fields(encoder: Encoder, value: Any) -> Mapping[Any, Any] | None:
         is_named = type(names) is tuple and set(bases) <= {tuple}
         return {**dict(zip(names, tuple.__iter__(value), strict=True)), **vars_of(value)} if is_named else None
     model = getattr(sys.modules.get("pydantic.main"), "BaseModel", None)
-    is_plain = attributes.is_plain(kind, object) and ((not bases and _is_frozen(kind)) or (bases and bases[-1] is model))
-    return dict(attributes.held(value)) if is_plain else None
-
-
-def _is_frozen(kind: type) -> bool:
-    return bool(getattr(vars(kind).get("__dataclass_params__"), "frozen", False))
+    is_configuration = bases[-1] is model if bases else attributes.is_frozen(kind)
+    return dict(attributes.held(value)) if is_configuration and attributes.is_plain(kind, object) else None
 
 
 def _of_ml_collections(value: Any) -> Mapping[Any, Any]:

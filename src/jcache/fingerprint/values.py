@@ -245,7 +245,7 @@ class Encoder:
     def state(self, value: Any, beside: Collection[str] = ()) -> bytes:
         """Encode the attributes of an object that count, without those named in `beside`."""
         kind = type(value)
-        wholly = self._is_whole(kind)
+        wholly = self._is_whole(kind) or attributes.is_frozen(kind)
         found = []
         held, is_library = list(attributes.held(value)), self.is_library(kind)
         is_fixed = is_library and not attributes.is_holder(kind)

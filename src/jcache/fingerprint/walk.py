@@ -29,7 +29,7 @@ from jcache.fingerprint.loose import ModuleGlobals
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.selection import found_whole, select
+from jcache.fingerprint.selection import found_whole
 from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import BY_FRAME
 from jcache.jax_internals.registry import rank
@@ -158,8 +158,7 @@ class Walk(References):
         if issubclass(kind, type):
             return self.made_class(value)
         if issubclass(kind, ModuleType):
-            is_import = len(chain) == 1 and chain[0].startswith(IMPORT)
-            return named_by(value.__name__) if is_import else self.module(value)
+            return named_by(value.__name__) if len(chain) == 1 and chain[0].startswith(IMPORT) else self.module(value)
         if found.module is None or (kind is BuiltinFunctionType and isinstance(value.__self__, ModuleType)):
             return self.encode(value)
         return self._global(found)
@@ -169,9 +168,10 @@ class Walk(References):
         for value, encoding in self._globals.setdefault(name, []):  # namespaces may share a name
             if value is found.value:
                 return encoding
-        value = select(self, (found.name,), self.then(None, ".".join(name), found.value))
-        self._globals[name].append((found.value, self.value(f"global {self._qualified(*name)}", value)))
-        return self._globals[name][-1][1]
+        value = self.then(None, ".".join(name), found.value)
+        reference = self.value(f"global {self._qualified(*name)}", value, (found.name,))
+        self._globals[name].append((found.value, reference))
+        return reference
 
     def _of_library(self, found: name_resolution.Resolved) -> bytes:
         """Encode a library's member by its name, and also by its value where the program may have set that.

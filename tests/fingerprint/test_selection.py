@@ -1,0 +1,204 @@
+"""Of a dict or configuration that code asks by constant names alone, only the items that it names count."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from jcache.fingerprint import fingerprint
+from tests.helpers.fingerprints import imported
+
+SOURCE = """
+import dataclasses, operator
+from collections import namedtuple
+from functools import cached_property, partial
+from typing import NamedTuple
+from omegaconf import OmegaConf
+import pydantic
+
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    lr: float = 1.0
+    name: str = "inner"
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    lr: float = 1.0
+    name: str = "frozen"
+    inner: Inner = Inner()
+    @property
+    def half(self): return self.lr / 2
+    @cached_property
+    def third(self): return self.lr / 3
+    def times(self, x): return self.lr * x
+    def itself(self): return len(str(self))
+    def alias(self):
+        me = self
+        return me.lr
+
+class Tuple(NamedTuple):
+    lr: float = 1.0
+    name: str = "tuple"
+    inner: Inner = Inner()
+    def times(self, x): return self.lr * x
+    def first(self): return self[0]
+
+class Model(pydantic.BaseModel):
+    lr: float = 1.0
+    name: str = "model"
+    inner: Inner = Inner()
+    _hidden: float = 1.0
+    def times(self, x): return self.lr * x
+
+def as_dict(lr=1.0, name="dict", inner=Inner()):
+    return {"lr": lr, "name": name, "inner": {"lr": inner.lr, "name": inner.name}}
+
+def as_omegaconf(**fields): return OmegaConf.create(as_dict(**fields))
+
+class Holder:
+    def __init__(self, cfg): self.cfg = cfg
+
+def lr_of(cfg): return cfg.lr
+NAME = "lr"
+CFG = holder = None
+
+def hold(cfg):
+    global CFG, holder
+    CFG, holder = cfg, Holder(cfg)
+"""
+MAKERS = ("Frozen", "Tuple", "Model", "as_omegaconf", "as_dict")
+BY_NAME = {
+    *("CFG.lr * x", "(lambda y: y * CFG.lr)(x)", "sum(CFG.lr * y for y in [x])", "CFG.lr + CFG.inner.lr"),
+    *("holder.cfg.lr * x", "holder.cfg.inner.lr"),
+}
+BY_KEY = {
+    'CFG["lr"] * x',
+    'CFG.get("lr") * x',
+    'CFG["inner"]["lr"] + CFG["lr"]',
+    'holder.cfg["lr"]',
+    'CFG.get("lr", 2)',
+}
+BOUND = {"c = CFG\n    return c.lr * x", "c = holder.cfg\n    d = c.inner\n    return d.lr + c.lr"}
+OF_CLASSES = {"CFG.times(x)"}
+OF_FROZEN = {"CFG.half * x", "CFG.third", "CFG.alias()"}
+WHOLE = (
+    *("lr_of(CFG)", "partial(lr_of, CFG)()", "getattr(CFG, NAME)", "operator.attrgetter(NAME)(CFG)", "vars(CFG)['lr']"),
+    *("str(CFG)", "f'{CFG}'", "'{0.lr}'.format(CFG)", "[CFG][0].lr", "{'a': CFG}['a'].lr", "(CFG if x else None).lr"),
+    *("CFG[0]", "CFG._asdict()['lr']", "CFG.model_dump()['lr']", "CFG.itself()", "CFG.first()", "len(CFG)", "CFG == 1"),
+    *("[*CFG][0]", "CFG.items()", "CFG[NAME]", "CFG.get(NAME)", "CFG._replace(name='')[0]", "CFG['lr' if x else 'no']"),
+    *("(c := CFG).lr", "dataclasses.asdict(CFG)['lr']", "(lambda c=CFG: c.lr)()", "holder.__dict__['cfg'].lr"),
+    *("Holder(CFG).cfg.lr", "lr_of(holder.cfg)", "holder.cfg == CFG", "globals()['CFG'].lr", "eval('CFG.lr')"),
+    *("list(map(lr_of, [CFG]))", "dict(**CFG)['lr']", "vars(holder)['cfg'].lr", "CFG.copy(update={})", "CFG.inner"),
+)
+
+
+def source(expression: str) -> str:
+    body = expression if "\n" in expression else f"return {expression}"
+    return f"{SOURCE}\ndef build(x):\n    {body}\n"
+
+
+def outcome(function: Callable[[Any], Any]) -> object:
+    """What a function returns as a text, or the type of the error that it raises."""
+    try:
+        return repr(function(2.0))
+    except Exception as error:  # noqa: BLE001 - many expressions do not fit the type
+        return type(error)
+
+
+def keys_of(model: ModuleType, maker: str, *fields: dict[str, Any]) -> list[str]:
+    found = []
+    for each in fields:
+        model.hold(getattr(model, maker)(**each))
+        found.append(fingerprint(model.build, (2.0,)).hash)
+    return found
+
+
+FITTING = [
+    (maker, expression)
+    for makers, expressions in (
+        (("as_dict", "as_omegaconf"), BY_KEY),
+        (MAKERS[:-1], BY_NAME | BOUND),
+        (MAKERS[:3], OF_CLASSES),
+        (MAKERS[:1], OF_FROZEN),
+    )
+    for maker in makers
+    for expression in sorted(expressions)
+]
+
+
+@pytest.mark.parametrize(("maker", "expression"), FITTING)
+def test_fields_that_no_code_names_do_not_count(tmp_path: Path, maker: str, expression: str) -> None:
+    """Of frozen dataclasses, named tuples, pydantic models, configurations of OmegaConf and dicts, nested ones, too."""
+    with imported(tmp_path, source(expression)) as model:
+        others = {"name": "other"}, {"inner": model.Inner(name="other")}
+        first, *same, other = keys_of(model, maker, {}, *others, {"lr": 2.0, "inner": model.Inner(2.0)})
+    assert set(same) == {first} != {other}
+
+
+FIELDS = st.fixed_dictionaries(
+    {}, optional={"lr": st.sampled_from([1.0, 2.0]), "name": st.sampled_from(["a", "bc"]), "inner": st.integers(0, 3)}
+)
+
+
+@pytest.mark.parametrize("expression", sorted({*BY_NAME, *BY_KEY, *BOUND, *OF_CLASSES, *OF_FROZEN, *WHOLE}))
+@settings(max_examples=15)
+@given(maker=st.sampled_from(MAKERS), one=FIELDS, other=FIELDS)
+def test_equal_keys_give_equal_results(
+    tmp_path_factory: pytest.TempPathFactory, expression: str, maker: str, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """Whatever code does with a configuration: if it uses it in any other way than by names, all of it counts."""
+    with imported(tmp_path_factory.getbasetemp() / "selected", source(expression)) as model:
+        inner = [model.Inner(lr, name) for lr in (1.0, 2.0) for name in ("a", "bc")]
+        made = [each | ({"inner": inner[each["inner"]]} if "inner" in each else {}) for each in (one, other)]
+        results = []
+        for fields in made:
+            model.hold(getattr(model, maker)(**fields))
+            results.append(outcome(model.build))
+        keys = keys_of(model, maker, *made)
+    assert keys[0] != keys[1] or results[0] == results[1]
+
+
+CHANGING = {
+    "in place": "CFG['lr'] = x\n    return CFG['name']",
+    "by another name": "holder.cfg['lr'] = x\n    return CFG['lr']",
+    "a field of a model": "CFG.lr += x\n    return CFG.lr",
+}
+
+
+@pytest.mark.parametrize("body", CHANGING.values(), ids=CHANGING)
+@pytest.mark.parametrize("maker", ["as_dict", "Model"])
+def test_what_code_changes_counts_as_a_whole(tmp_path: Path, maker: str, body: str) -> None:
+    """Also if another name is used by constant names alone."""
+    with imported(tmp_path, source(body)) as model:
+        first, *others = keys_of(model, maker, {}, {"lr": 2.0}, {"name": "other"})
+    assert first not in others
+
+
+def test_a_field_that_the_code_names_later_counts(tmp_path: Path) -> None:
+    """Where a function that the configuration itself holds names another field, or is given all of it."""
+    held = "f = lambda: holder.cfg['name']\n    return CFG['lr'] + len(FUNCTIONS[0]())"
+    with imported(tmp_path, source(held) + "FUNCTIONS = [lambda: CFG['name']]\n") as model:
+        first, other = keys_of(model, "as_dict", {}, {"name": "other"})
+    assert first != other
+
+
+def test_references_between_fields_count(tmp_path: Path) -> None:
+    """A configuration of OmegaConf with interpolations counts as a whole."""
+    with imported(tmp_path, source("CFG.lr")) as model:
+        found = []
+        for rate in (1.0, 2.0):
+            model.hold(model.OmegaConf.create({"lr": "${inner.lr}", "inner": {"lr": rate}}))
+            found.append(fingerprint(model.build, (2.0,)).hash)
+    assert found[0] != found[1]
+
+
+def test_what_is_left_out_is_compared(tmp_path: Path) -> None:
+    """It has a digest beside the key, by the name of the field."""
+    with imported(tmp_path, source("CFG.lr")) as model:
+        model.hold(model.Frozen())
+        found = fingerprint(model.build, (2.0,))
+    assert found.parts["global CFG"].startswith("Frozen(lr=1.0) ")
+    assert {"attribute name of Frozen", "attribute inner of Frozen"} <= set(found.loose)
