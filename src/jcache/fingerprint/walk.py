@@ -101,9 +101,8 @@ class Walk(References):
 
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace: dict[str, Any] = function.__globals__
-        live: Any = function  # some versions of typeshed lack `__builtins__`
         self.is_harmless = function.__code__.co_name in _HARMLESS
-        known = self._bound.setdefault((id(namespace), id(live.__builtins__), self.is_harmless), {})
+        known = self._bound.setdefault((id(namespace), id(cast("Any", function).__builtins__), self.is_harmless), {})
         items: list[bytes] = []
         for lookup in sought:
             encoding = known.get(lookup)
@@ -259,7 +258,7 @@ class Walk(References):
         if (number := rank()) and self.snapshot.uses_any(chance.OF_A_RANK):
             self.part("rank", number)
         for label, part in list(self.parts.items()) if self._seeds else ():
-            name = label.split()[1].rpartition(".")[2] if " " in label else ""
+            name = label.partition(" ")[2].partition(" ")[0].rpartition(".")[2]
             if name in self._seeds and part.words == "None":
                 self.chance.add(f"`{name}`, the seed of a generator, is None")
         for name in sorted(self._seeds & self.nones):
