@@ -84,13 +84,14 @@ BY_KEY = {
 BOUND = {"c = CFG\n    return c.lr * x", "c = holder.cfg\n    d = c.inner\n    return d.lr + c.lr"}
 OF_CLASSES = {"CFG.times(x)"}
 OF_FROZEN = {"CFG.half * x", "CFG.third", "CFG.alias()"}
+PASSED = {"lr_of(CFG)", "partial(lr_of, CFG)()", "lr_of(cfg=holder.cfg)", "c = CFG\n    return lr_of(c)"}
 WHOLE = (
-    *("lr_of(CFG)", "partial(lr_of, CFG)()", "getattr(CFG, NAME)", "operator.attrgetter(NAME)(CFG)", "vars(CFG)['lr']"),
+    *("getattr(CFG, NAME)", "operator.attrgetter(NAME)(CFG)", "vars(CFG)['lr']"),
     *("str(CFG)", "f'{CFG}'", "'{0.lr}'.format(CFG)", "[CFG][0].lr", "{'a': CFG}['a'].lr", "(CFG if x else None).lr"),
     *("CFG[0]", "CFG._asdict()['lr']", "CFG.model_dump()['lr']", "CFG.itself()", "CFG.first()", "len(CFG)", "CFG == 1"),
     *("[*CFG][0]", "CFG.items()", "CFG[NAME]", "CFG.get(NAME)", "CFG._replace(name='')[0]", "CFG['lr' if x else 'no']"),
     *("(c := CFG).lr", "dataclasses.asdict(CFG)['lr']", "(lambda c=CFG: c.lr)()", "holder.__dict__['cfg'].lr"),
-    *("Holder(CFG).cfg.lr", "lr_of(holder.cfg)", "holder.cfg == CFG", "globals()['CFG'].lr", "eval('CFG.lr')"),
+    *("Holder(CFG).cfg.lr", "str(lr_of(CFG))", "holder.cfg == CFG", "globals()['CFG'].lr", "eval('CFG.lr')"),
     *("list(map(lr_of, [CFG]))", "dict(**CFG)['lr']", "vars(holder)['cfg'].lr", "CFG.copy(update={})", "CFG.inner"),
 )
 
@@ -122,6 +123,7 @@ FITTING = [
         (("as_dict", "as_omegaconf"), BY_KEY),
         (MAKERS[:-1], BY_NAME | BOUND),
         (MAKERS[:3], OF_CLASSES),
+        (("Frozen", "Model"), PASSED),
         (MAKERS[:1], OF_FROZEN),
     )
     for maker in makers
@@ -143,7 +145,7 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("expression", sorted({*BY_NAME, *BY_KEY, *BOUND, *OF_CLASSES, *OF_FROZEN, *WHOLE}))
+@pytest.mark.parametrize("expression", sorted({*BY_NAME, *BY_KEY, *BOUND, *OF_CLASSES, *OF_FROZEN, *PASSED, *WHOLE}))
 @settings(max_examples=15)
 @given(maker=st.sampled_from(MAKERS), one=FIELDS, other=FIELDS)
 def test_equal_keys_give_equal_results(

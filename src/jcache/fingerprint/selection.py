@@ -21,6 +21,7 @@ from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
 from jcache.fingerprint.type_keys import type_key
+from jcache.fingerprint.uses import PASSED
 from jcache.jax_internals.registry import registry
 
 if TYPE_CHECKING:
@@ -128,10 +129,17 @@ def _is_used(encoder: Encoder, found: Narrowed) -> bool:
     """Return whether code uses a dict or configuration in another way than by constant names of its items."""
     asked = set[str | None]().union(*map(encoder.snapshot.asked_of, found.names))
     names = {each[1:] for each in asked if each and each[0] == "."}
-    if None in asked or found.kind is dict:
-        return None in asked or bool(names)
+    if None in asked or (PASSED in asked and not _is_by_name(found.kind)):
+        return True
+    if found.kind is dict:
+        return bool(names)
     own = {name for cls in _own(encoder, found.kind) for name in vars(cls)} - _OF_TUPLES
     return not names <= own | found.fields or any(map(_uses_itself, _called(encoder, found.kind)))
+
+
+def _is_by_name(kind: type) -> bool:
+    """Return whether the fields of a configuration are attributes alone, which every function asks for by name."""
+    return kind.__module__.partition(".")[0] not in _LIBRARIES and not issubclass(kind, dict | tuple)
 
 
 def _uses_itself(function: FunctionType) -> bool:
@@ -159,7 +167,7 @@ def _fields(encoder: Encoder, value: Any) -> Mapping[Any, Any] | None:
     if kind is dict:
         return cast("dict[Any, Any]", value)
     if encoder.is_library(kind):
-        is_there = kind.__qualname__ in _OF_LIBRARIES and kind.__module__.startswith(_LIBRARIES)
+        is_there = kind.__qualname__ in _OF_LIBRARIES and kind.__module__.partition(".")[0] in _LIBRARIES
         return _OF_LIBRARIES[kind.__qualname__](value) if is_there else None
     own = _own(encoder, kind)
     if kind in registry() or type_key(kind) or any(name in vars(cls) for cls in own for name in attributes.GIVES_ANY):
@@ -189,7 +197,7 @@ def _of_omegaconf(value: Any) -> Mapping[Any, Any] | None:
     return {key: each["_val"] if "_val" in each else content[key] for key, each in plain.items()}
 
 
-_LIBRARIES: Final = ("ml_collections.", "omegaconf.")
+_LIBRARIES: Final = frozenset({"ml_collections", "omegaconf"})
 _OF_LIBRARIES: Final[Mapping[str, Callable[[Any], Mapping[Any, Any] | None]]] = {
     "ConfigDict": _of_ml_collections,
     "FrozenConfigDict": _of_ml_collections,

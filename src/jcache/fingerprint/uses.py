@@ -22,6 +22,12 @@ TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # method
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
 STORE_ITEM: Final = "STORE_SUBSCR"
 _BIND_LOCAL: Final = frozenset({"STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
+PASSED: Final = "()"
+_CALLS: Final = frozenset({"CALL", "CALL_KW"})
+_READ_WHOLE: Final = frozenset(  # functions and methods that show, compare or iterate over what they are given
+    {"ascii", "dict", "format", "frozenset", "hash", "iter", "join", "list", "map", "max", "min", "print", "repr",
+     "set", "sorted", "str", "sum", "tuple", "zip"}
+)  # fmt: skip
 _STORE_AND_LOAD: Final = "STORE_FAST_LOAD_FAST"
 _ADDS: Final = frozenset({"add", "append", "appendleft", "extend", "update"})  # methods that return None
 
@@ -152,7 +158,7 @@ def adds(step: Step) -> bool:
 
 def asked(listing: list[Step]) -> Iterator[tuple[str, str | None]]:
     """Yield the names of what is loaded, each with what it is asked for: ``[key]`` for ``n["key"]`` and
-    ``n.get("key")``, ``.key`` for an attribute, and None for any other use.
+    ``n.get("key")``, ``.key`` for an attribute, PASSED for an argument of a call, and None for any other use.
 
     An item has the name ``n[key]``, and a local name that is bound once stands for what it is bound to.
     """
@@ -183,7 +189,23 @@ def asked_of(name: str, listing: list[Step], at: int, locals_: Counter[str]) -> 
     elif after.name in _BIND_LOCAL and locals_[local := next(_bound(after))] == 1:
         yield from _asked_locally(name, local, listing, locals_)
     else:
-        yield name, None
+        yield name, PASSED if _is_passed(listing, at) else None
+
+
+def _is_passed(listing: list[Step], at: int) -> bool:
+    """Return whether what is on the stack after an instruction is passed to a function that does not read all of it."""
+    before = [listing[number] for number in _statement(listing, at)]
+    if listing[at].called or any(each.called and each.value in _READ_WHOLE for each in before):
+        return False
+    above = 0  # the number of values above it on the stack
+    for each in listing[at + 1 :]:
+        if each.name == "KW_NAMES":
+            continue
+        if above + each.effect < 1:
+            is_names = each.name == "CALL_KW"  # the names of keywords are above the arguments then
+            return each.name in _CALLS and above - is_names < each.number  # else it is what is called
+        above += each.effect
+    return False
 
 
 def _asked_locally(
