@@ -263,3 +263,51 @@ def test_importing_it_imports_no_jax_and_no_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+TELLING = """
+import logging
+from absl import logging as absl
+RUN, SCALE = "{run}", 1.0
+class Kept(logging.Handler):
+    def emit(self, record): pass
+class Notes:
+    def info(self, text): pass
+log, kept, notes = logging.getLogger("jcache.plain"), logging.getLogger("jcache.kept"), Notes()
+kept.handlers = [Kept()]
+class Model:
+    def __init__(self): self.run, self.rate = RUN, 1.0
+    def step(self, x):
+        print(self.run)
+        return x * self.rate
+trained = Model()
+def build(x):
+    {statement}
+    return x * SCALE
+"""
+TOLD = ("print(RUN)", "log.info('%s', RUN)", "logging.info(RUN)", "absl.info(RUN)", "trained.step(x)")
+KEPT = ("kept.info(RUN)", "notes.info(RUN)", "f = print\n    f(RUN)", "print(RUN)\n    x += len(RUN)")
+
+
+@pytest.mark.parametrize("statement", [*TOLD, *KEPT])
+def test_what_is_only_printed_or_logged_does_not_count(tmp_path: Path, statement: str) -> None:
+    """Unless a handler or an object of the program's own gets it."""
+    keys = set()
+    for run in "ab":
+        with imported(tmp_path / run, TELLING.format(run=run, statement=statement)) as model:
+            keys.add(fingerprint(model.build, (1.0,)).hash)
+    assert (len(keys) == 1) is (statement in TOLD)
+
+
+def test_what_another_print_is_given_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the module's own, and one that the program has put in the place of Python's."""
+    keys = set()
+    for run in "ab":
+        with imported(tmp_path / run, TELLING.format(run=run, statement="print(RUN)") + "def print(x): ...") as model:
+            keys.add(fingerprint(model.build, (1.0,)).hash)
+        with imported(tmp_path / run, TELLING.format(run=run, statement="print(RUN)")) as model:
+            with monkeypatch.context() as patched:
+                patched.setattr("builtins.print", lambda *_: None)
+                found = fingerprint(model.build, (1.0,))
+            keys.add(found.hash)
+    assert len(keys) == 4

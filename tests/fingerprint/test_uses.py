@@ -1,6 +1,6 @@
 """How code uses what it names, as its instructions show it, on each version of Python."""
 
-from types import FunctionType
+from types import CodeType, FunctionType
 
 import pytest
 
@@ -87,6 +87,11 @@ def made(body: str) -> FunctionType:
     return space["f"]
 
 
+def nested(code: CodeType) -> list[CodeType]:
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return [code, *(one for each in inner for one in nested(each))]
+
+
 def names(body: str, of: str) -> set[str]:
     """Return the names that a function with a body uses in some way."""
     return set(getattr(uses, of)(steps_of(made(body).__code__)))
@@ -137,3 +142,46 @@ def test_what_a_method_asks_of_its_object() -> None:
 def test_a_variable_that_is_only_counted(body: str) -> None:
     """By a constant, and nothing else is done with it but to print it."""
     assert ("n" in uses.only_counted(steps_of(made(body).__code__))) is (body in ONLY_COUNTED)
+
+
+TELLS = (
+    *("print(n)", "print(f'{n:>3} {x}')", "print('%s' % n, end='')", "print(*[n], sep=o.n)", "logger.info('%s', n)"),
+    *(
+        "logger.debug(n.a.b)",
+        "for y in x:\n        print(n, y)",
+        "if x: print(n)",
+        "x and print(n)",
+        "print(-n, n[x])",
+        "n.info(x)",
+    ),
+)
+MORE_THAN_TELLS = (
+    *(
+        "print(n(x))",
+        "print(x, file=n)",
+        "y = print(n)",
+        "return print(n)",
+        "print(n)\n    return n",
+        "f(n)",
+    ),
+    *(
+        "print([n for _ in x])",
+        "print(lambda: n)",
+        "print(f(n))",
+        "print(y := n)\n    f(y)",
+        "jax.debug.print('{}', n)",
+    ),
+    *("print((yield n))", "o.log.info(n)", "print(x) or f(n)", "logger.bind(n).info(x)", "n.print(x)", "print(n)(x)"),
+)
+
+
+@pytest.mark.parametrize("body", [*TELLS, *MORE_THAN_TELLS])
+def test_what_is_only_told(body: str) -> None:
+    """What is printed or given to a logger, unless something else is called for it."""
+    left = [step for each in nested(made(body).__code__) for step in uses.without_told(steps_of(each))[0]]
+    assert any(each.value == "n" for each in left) is (body in MORE_THAN_TELLS)
+
+
+def test_what_tells() -> None:
+    """The names of the globals that are called, or whose methods are called."""
+    assert uses.without_told(steps_of(made("print(x)\n    logger.info(x)").__code__))[1] == {"print", "logger"}

@@ -113,6 +113,7 @@ class CodeReads:
         asked: what the code asks of each name, as `uses.asked` tells it; items under constant texts are among
             `attributes`, too, in the form ``name[text]``.
         asked_of_first: what the function itself asks of its first parameter.
+        told_by: the names of the globals with which it prints and logs, see `uses.without_told`.
         bindings: the import chains that each local name may be bound to.
     """
 
@@ -127,13 +128,19 @@ class CodeReads:
         self.counted: set[str] = set()
         self.asked: dict[str, set[str | None]] = {}
         self.asked_of_first: set[str | None] = set()
+        self.told_by: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
 
 
-def reads(code: CodeType) -> CodeReads:
+def reads(code: CodeType, *, untold: bool = False) -> CodeReads:
+    """Return what a function looks up; without what it only prints or logs if `untold`."""
     found = CodeReads()
     codes = list(_nested(code))
     listings = [steps_of(one) for one in codes]
+    for at, listing in enumerate(listings):
+        left, heads = uses.without_told(listing)
+        found.told_by |= heads
+        listings[at] = left if untold else listing
     for listing in listings:
         _imports(listing, found)
     found.counted.update(uses.only_counted([step for listing in listings for step in listing]))

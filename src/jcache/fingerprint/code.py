@@ -1,12 +1,15 @@
 """Digest and look-ups of code objects, computed once for each."""
 
+import builtins
 import functools
+import sys
 from collections.abc import Mapping
-from types import CodeType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import Chain, reads, signature
 from jcache.fingerprint.encoding import constant
+from jcache.fingerprint.origins import USER, of_module_named
 from jcache.fingerprint.uses import TELLS
 from jcache.fingerprint.ways import Way
 from jcache.fingerprint.weak_map import WeakIdentities
@@ -35,26 +38,61 @@ class Meaning(NamedTuple):
     filled: frozenset[str]  # those in which it stores items
     said: frozenset[str]  # those that it gives to the methods of loggers, or to others of these names
     counted: frozenset[str]  # those of variables of which it does nothing but `n += 1`
+    told_by: frozenset[str]  # those of globals with which it only prints and logs in some statements
 
 
 _known: Final[WeakIdentities[Meaning]] = WeakIdentities()
+_untold: Final[WeakIdentities[Meaning]] = WeakIdentities()
 _lookup: Final = functools.cache(Lookup)
+
+
+def meaning_of(function: FunctionType) -> Meaning:
+    """Return the meaning of a function's code; what it only prints, or gives to loggers of Python's, does not count."""
+    known = meaning(function.__code__)
+    if not known.told_by or not all(_only_tells(name, function.__globals__) for name in known.told_by):
+        return known
+    untold = _untold.get(function.__code__)
+    if untold is None:
+        _untold.put(function.__code__, untold := _meaning(function.__code__, untold=True))
+    return untold
+
+
+def _only_tells(name: str, namespace: dict[str, Any]) -> bool:
+    """Return whether a global is `print`, a logger without handlers of the user's, or the module of such loggers."""
+    value = namespace.get(name, vars(builtins).get(name))
+    if value is builtins.print:
+        return type(value) is BuiltinFunctionType
+    logging: Any = sys.modules.get("logging")
+    if logging is None:
+        return False
+    is_module = value is logging or (value is not None and value is sys.modules.get("absl.logging"))
+    logger: Any = logging.root if is_module else value
+    while type(logger) in {logging.Logger, logging.RootLogger}:
+        if any(of_module_named(type(each).__module__) == USER for each in (*logger.handlers, *logger.filters)):
+            return False
+        if logger.parent is None:
+            return True
+        logger = logger.parent
+    return False
 
 
 def meaning(code: CodeType) -> Meaning:
     known = _known.get(code)
     if known is None:
-        found = reads(code)
-        lookups = [
-            _lookup(chain, frozenset(found.given.get(chain, ())), is_counted=chain[0] in found.counted)
-            for chain in sorted(found.chains)
-        ]
-        kinds = found.attributes, found.used, found.filled, found.said, found.counted
-        names, is_logger = map(frozenset[str], kinds), code.co_name in TELLS
-        asked = {name: frozenset(each) for name, each in found.asked.items()}
-        known = Meaning(
-            signature(code), tuple(lookups), frozenset(found.ways), asked, frozenset(found.asked_of_first), is_logger,
-            *names,
-        )  # fmt: skip
-        _known.put(code, known)
+        _known.put(code, known := _meaning(code))
     return known
+
+
+def _meaning(code: CodeType, *, untold: bool = False) -> Meaning:
+    found = reads(code, untold=untold)
+    lookups = [
+        _lookup(chain, frozenset(found.given.get(chain, ())), is_counted=chain[0] in found.counted)
+        for chain in sorted(found.chains)
+    ]
+    kinds = found.attributes, found.used, found.filled, found.said, found.counted, found.told_by
+    names, is_logger = map(frozenset[str], kinds), code.co_name in TELLS
+    asked = {name: frozenset(each) for name, each in found.asked.items()}
+    return Meaning(
+        signature(code), tuple(lookups), frozenset(found.ways), asked, frozenset(found.asked_of_first), is_logger,
+        *names,
+    )  # fmt: skip

@@ -35,6 +35,7 @@ def steps_of(code: CodeType) -> list[Step]:
             is_null = 0 <= beside < len(listing) and listing[beside].opname == _NULL
             flagged = each.opname in _FLAGGED and bool((each.arg or 0) & 1)
             called = is_null or flagged or each.opname == "LOAD_METHOD"
-            steps.append(Step(each.opname, each.argval, each.arg or 0, called, grows))
+            value = code.co_consts[each.arg or 0] if each.opname == "KW_NAMES" else each.argval
+            steps.append(Step(each.opname, value, each.arg or 0, called, grows))
             grows = 0
     return steps

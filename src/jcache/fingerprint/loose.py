@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.classes import members
-from jcache.fingerprint.code import meaning
+from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.readings import Readings
@@ -244,7 +244,7 @@ class _LooseEncoder(Encoder):
         """Yield what the globals are that a function of the user names, and what it imports itself if it is loaded."""
         if name_resolution.of_function(function) == origins.USER:
             live: Any = function  # some versions of typeshed lack `__builtins__`
-            for lookup in meaning(function.__code__).lookups:
+            for lookup in meaning_of(function).lookups:
                 if name_resolution.is_loaded(lookup.chain[0], function.__globals__):
                     found = name_resolution.find(lookup.chain, function.__globals__, live.__builtins__).value
                     yield None if isinstance(found, name_resolution.Unimported) else found

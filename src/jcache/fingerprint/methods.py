@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jcache.fingerprint.attributes import ALL, functions_of
 from jcache.fingerprint.classes import FACTORY
-from jcache.fingerprint.code import meaning
+from jcache.fingerprint.code import meaning_of
 
 ANY_CLASS: Final = "type()"
 """Stands among the names for making an instance of the class of any object."""
@@ -100,4 +100,4 @@ def add_names(classes: Iterable[type], names: set[str]) -> None:
         for _, _, value in called:
             names |= {ANY_CLASS} if type(value) is classmethod else set()
             for function in functions_of(value):
-                names |= meaning(function.__code__).attributes
+                names |= meaning_of(function).attributes

@@ -14,7 +14,7 @@ from jcache.fingerprint.arguments import defaults_of
 from jcache.fingerprint.attributes import ALL, functions_of, is_hash
 from jcache.fingerprint.bytecode import signature, without_address
 from jcache.fingerprint.classes import FACTORY, members, registered
-from jcache.fingerprint.code import meaning
+from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, tagged, text
@@ -220,7 +220,7 @@ class References(Parts, ABC):
             except ValueError:
                 items.append(_NO_CELL)
                 continue
-            if type(value) is int and not is_library and each in meaning(code).counted and self.leaves_out():
+            if type(value) is int and not is_library and each in meaning_of(function).counted and self.leaves_out():
                 items.append(self.counter(f"closure {each} of {name}", value))
                 continue
             value = self.then(cell, each, value, of_any_type=is_library)

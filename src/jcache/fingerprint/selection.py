@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from jcache.fingerprint import attributes, methods
-from jcache.fingerprint.code import meaning
+from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.describe import in_short, vars_of
 from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.name_resolution import of_function as origin_of
@@ -144,7 +144,7 @@ def _is_by_name(kind: type) -> bool:
 
 def _uses_itself(function: FunctionType) -> bool:
     """Return whether a method does anything else with the object than to ask for attributes."""
-    return any(each is None or each[0] == "[" for each in meaning(function.__code__).asked_of_first)
+    return any(each is None or each[0] == "[" for each in meaning_of(function).asked_of_first)
 
 
 def _called(encoder: Encoder, kind: type) -> Iterator[FunctionType]:

@@ -22,6 +22,8 @@ TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # method
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
 STORE_ITEM: Final = "STORE_SUBSCR"
 _BIND_LOCAL: Final = frozenset({"STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
+_NO_STEP: Final = Step("", None, 0, called=False, effect=0)
+_STRANGE: Final = ("YIELD", "SEND", "GET_AWAITABLE", "IMPORT", "MAKE_FUNCTION")  # they run other code, or import
 PASSED: Final = "()"
 _CALLS: Final = frozenset({"CALL", "CALL_KW"})
 _READ_WHOLE: Final = frozenset(  # functions and methods that show, compare or iterate over what they are given
@@ -112,10 +114,32 @@ def _telling(listing: list[Step]) -> Iterator[range]:
             yield places
 
 
+def without_told(listing: list[Step]) -> tuple[list[Step], set[str]]:
+    """Return the instructions without statements like ``print(n)`` and ``logger.info("%s", n)`` that call nothing else
+    than a global's method or `print`; and the names of these globals.
+    """
+    left, heads = [*listing], set[str]()
+    for places in _telling(listing):
+        statement = listing[places.start : places.stop]
+        calls = [each for each in statement if each.name.startswith("CALL")]
+        is_plain = statement[0].name in _GLOBALS and len(calls) == sum(each.called for each in statement) == 1
+        if is_plain and not any(each.name.startswith(_STRANGE) or "file" in _names_in(each) for each in statement):
+            heads.add(statement[0].value)
+            left[places.start : places.stop] = [_NO_STEP] * len(statement)
+            left[places.stop] = listing[places.stop]._replace(effect=0)
+    return [each for each in left if each is not _NO_STEP], heads
+
+
+def _names_in(step: Step) -> tuple[object, ...]:
+    """Return the names of keywords that an instruction gives to a call."""
+    return step.value if type(step.value) is tuple and step.name in {"KW_NAMES", "LOAD_CONST"} else ()
+
+
 def _tells(statement: list[Step]) -> bool:
     """Return whether a statement calls `print`, or a method of a logger."""
     first, second = statement[0], statement[min(1, len(statement) - 1)]
-    is_method = second.called and second.name in ATTRIBUTE and second.value in TELLS
+    is_called = second.called or first.called  # the latter for a function of a module that the module imports
+    is_method = is_called and second.name in ATTRIBUTE and second.value in TELLS
     return _prints(first) or (is_method and first.value != "jax")
 
 

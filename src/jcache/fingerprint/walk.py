@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import attributes, chance, methods, module_finders, name_resolution, origins
 from jcache.fingerprint.bytecode import IMPORT, Chain
-from jcache.fingerprint.code import Lookup, meaning
+from jcache.fingerprint.code import Lookup, meaning_of
 from jcache.fingerprint.describe import shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.handlers import HANDLERS
@@ -88,7 +88,7 @@ class Walk(References):
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
-        known = meaning(code)
+        known = meaning_of(function)
         self.snapshot.uses.append(known)
         if known.attributes:
             self.names |= known.attributes
