@@ -62,6 +62,10 @@ class Holder:
     def __init__(self, cfg): self.cfg = cfg
 
 def lr_of(cfg): return cfg.lr
+def lr_in(cfg): return cfg["lr"]
+def all_of(x, *, cfg=None): return lr_in(cfg) + inner_of(cfg["inner"])
+def inner_of(cfg): return cfg.get("lr")
+def whole(cfg): return sum(each for each in cfg.values() if isinstance(each, float))
 NAME = "lr"
 CFG = holder = None
 
@@ -84,6 +88,7 @@ BY_KEY = {
 BOUND = {"c = CFG\n    return c.lr * x", "c = holder.cfg\n    d = c.inner\n    return d.lr + c.lr"}
 OF_CLASSES = {"CFG.times(x)"}
 OF_FROZEN = {"CFG.half * x", "CFG.third", "CFG.alias()"}
+PASSED_ON = {"lr_in(CFG)", "all_of(x, cfg=CFG)", "c = holder.cfg\n    return lr_in(c) + c['lr']"}
 PASSED = {"lr_of(CFG)", "partial(lr_of, CFG)()", "lr_of(cfg=holder.cfg)", "c = CFG\n    return lr_of(c)"}
 WHOLE = (
     *("getattr(CFG, NAME)", "operator.attrgetter(NAME)(CFG)", "vars(CFG)['lr']"),
@@ -91,7 +96,15 @@ WHOLE = (
     *("CFG[0]", "CFG._asdict()['lr']", "CFG.model_dump()['lr']", "CFG.itself()", "CFG.first()", "len(CFG)", "CFG == 1"),
     *("[*CFG][0]", "CFG.items()", "CFG[NAME]", "CFG.get(NAME)", "CFG._replace(name='')[0]", "CFG['lr' if x else 'no']"),
     *("(c := CFG).lr", "dataclasses.asdict(CFG)['lr']", "(lambda c=CFG: c.lr)()", "holder.__dict__['cfg'].lr"),
-    *("Holder(CFG).cfg.lr", "str(lr_of(CFG))", "holder.cfg == CFG", "globals()['CFG'].lr", "eval('CFG.lr')"),
+    *(
+        "Holder(CFG).cfg.lr",
+        "str(lr_of(CFG))",
+        "whole(CFG)",
+        "all_of(x, **{'cfg': CFG})",
+        "holder.cfg == CFG",
+        "globals()['CFG'].lr",
+        "eval('CFG.lr')",
+    ),
     *("list(map(lr_of, [CFG]))", "dict(**CFG)['lr']", "vars(holder)['cfg'].lr", "CFG.copy(update={})", "CFG.inner"),
 )
 
@@ -124,6 +137,7 @@ FITTING = [
         (MAKERS[:-1], BY_NAME | BOUND),
         (MAKERS[:3], OF_CLASSES),
         (("Frozen", "Model"), PASSED),
+        (("as_dict", "as_omegaconf"), PASSED_ON),
         (MAKERS[:1], OF_FROZEN),
     )
     for maker in makers
@@ -145,7 +159,9 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("expression", sorted({*BY_NAME, *BY_KEY, *BOUND, *OF_CLASSES, *OF_FROZEN, *PASSED, *WHOLE}))
+@pytest.mark.parametrize(
+    "expression", sorted({*BY_NAME, *BY_KEY, *BOUND, *OF_CLASSES, *OF_FROZEN, *PASSED, *PASSED_ON, *WHOLE})
+)
 @settings(max_examples=15)
 @given(maker=st.sampled_from(MAKERS), one=FIELDS, other=FIELDS)
 def test_equal_keys_give_equal_results(

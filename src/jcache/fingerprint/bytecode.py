@@ -12,7 +12,7 @@ from itertools import takewhile
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
-from jcache.fingerprint import uses, ways
+from jcache.fingerprint import asks, uses, ways
 from jcache.fingerprint.encoding import constant, several, sha256, tagged, text
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step, steps_of
 from jcache.fingerprint.weak_map import WeakIdentities
@@ -110,9 +110,9 @@ class CodeReads:
         filled: those in which the code stores items.
         said: those that it gives to the methods of loggers, or to others of these names.
         counted: those of variables of which it does nothing but ``n += 1``.
-        asked: what the code asks of each name, as `uses.asked` tells it; items under constant texts are among
+        asked: what the code asks of each name, as `asks.asked` tells it; items under constant texts are among
             `attributes`, too, in the form ``name[text]``.
-        asked_of_first: what the function itself asks of its first parameter.
+        parameters: the same for the function's own parameters and their items.
         told_by: the names of the globals with which it prints and logs, see `uses.without_told`.
         bindings: the import chains that each local name may be bound to.
     """
@@ -126,8 +126,8 @@ class CodeReads:
         self.filled: set[str] = set()
         self.said: set[str] = set()
         self.counted: set[str] = set()
-        self.asked: dict[str, set[str | None]] = {}
-        self.asked_of_first: set[str | None] = set()
+        self.asked: dict[str, set[asks.Ask]] = {}
+        self.parameters: dict[str, set[asks.Ask]] = {}
         self.told_by: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
 
@@ -147,19 +147,27 @@ def reads(code: CodeType, *, untold: bool = False) -> CodeReads:
     for one, listing in zip(codes, listings, strict=True):
         written = set(_written(one, listing))
         found.attributes.update((each.value for each in listing if each.name in _TAKES), written)
-        for name, what in [*uses.asked(listing), *((each, None) for each in written)]:
+        for name, what in [*asks.asked(listing), *((each, None) for each in written)]:
             found.asked.setdefault(name, set()).add(what)
-            found.attributes.update([f"{name}{what}"] if what and what[0] == "[" else [])
+            found.attributes.update([f"{name}{what}"] if isinstance(what, str) and what[0] == "[" else [])
         found.used.update(written, uses.used(listing))
         found.ways.update(ways.ways(listing), ((each, ways.Way.WHOLE) for each in written))
         found.filled.update(uses.filled(listing))
         found.said.update(uses.said(listing))
         _chains(listing, found)
-    if code.co_argcount:
-        first = code.co_varnames[0]
-        found.asked_of_first.update(uses.asked_of_parameter(listings[0], first))
-        found.asked_of_first.update(found.asked.get(first, ()) if first in code.co_cellvars else ())
+    _parameters(code, listings[0], found)
     return found
+
+
+def _parameters(code: CodeType, listing: list[Step], found: CodeReads) -> None:
+    """Record what a function asks of its parameters; nested functions name those that are in cells."""
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    in_cells = {each for each in names if each in code.co_cellvars}
+    for name, what in asks.asked_of_parameters(listing, names):
+        found.parameters.setdefault(name, set()).add(what)
+    for name, known in found.asked.items() if in_cells else ():
+        if any(asks.is_within(name, each) for each in in_cells):
+            found.parameters.setdefault(name, set()).update(known)
 
 
 def _written(code: CodeType, listing: list[Step]) -> Iterator[str]:

@@ -15,13 +15,13 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from jcache.fingerprint import attributes, methods
+from jcache.fingerprint.asks import PASSED
 from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.describe import in_short, vars_of
 from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
 from jcache.fingerprint.type_keys import type_key
-from jcache.fingerprint.uses import PASSED
 from jcache.jax_internals.registry import registry
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ def found_whole(encoder: Encoder) -> set[str]:
 def _is_used(encoder: Encoder, found: Narrowed) -> bool:
     """Return whether code uses a dict or configuration in another way than by constant names of its items."""
     asked = set[str | None]().union(*map(encoder.snapshot.asked_of, found.names))
+    encoder.names |= encoder.snapshot.items
     names = {each[1:] for each in asked if each and each[0] == "."}
     if None in asked or (PASSED in asked and not _is_by_name(found.kind)):
         return True
@@ -144,7 +145,9 @@ def _is_by_name(kind: type) -> bool:
 
 def _uses_itself(function: FunctionType) -> bool:
     """Return whether a method does anything else with the object than to ask for attributes."""
-    return any(each is None or each[0] == "[" for each in meaning_of(function).asked_of_first)
+    first = function.__code__.co_varnames[:1]
+    asked = meaning_of(function).parameters.get(first[0], ()) if first else ()
+    return any(each is None or each[0] == "[" for each in asked)
 
 
 def _called(encoder: Encoder, kind: type) -> Iterator[FunctionType]:

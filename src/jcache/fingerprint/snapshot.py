@@ -17,8 +17,10 @@ from collections.abc import Set
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
+from jcache.fingerprint.asks import Passed
 from jcache.fingerprint.code import Meaning
 from jcache.fingerprint.describe import vars_of
+from jcache.fingerprint.passes import followed
 from jcache.fingerprint.ways import Way, item_name
 
 GROWING: Final = frozenset(
@@ -38,6 +40,9 @@ class ValueSnapshot:
 
     def __init__(self) -> None:
         self.uses: list[Meaning] = []  # of the functions that a walk has visited
+        self.items: set[str] = set()  # names of items for which code asks through other functions
+        self._asked: dict[str, set[str | None]] = {}  # what it asks of names in this way
+        self._passed: dict[str, list[tuple[FunctionType, Passed]]] = {}  # by name, where it has not been looked at yet
         self.reads_all = False  # whether code may read attributes by names that it computes,
         self.reads_variables = False  # and variables
         self.has_drawn = False  # whether the call has drawn from a shared random generator of the process
@@ -65,15 +70,29 @@ class ValueSnapshot:
 
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
-        self.uses = []
+        self.uses, self._passed = [], {}
 
     def uses_any(self, names: Set[str]) -> bool:
         """Return whether code uses one of some names."""
         return any(not each.used.isdisjoint(names) for each in self.uses)
 
+    def visit(self, function: FunctionType, known: Meaning) -> None:
+        """Record a function that code may call, and its meaning."""
+        self.uses.append(known)
+        for name, passed in known.passed:
+            self._passed.setdefault(name, []).append((function, passed))
+
     def asked_of(self, name: str) -> set[str | None]:
-        """Return what code asks of something of a name, see `jcache.fingerprint.uses.asked`."""
-        return set[str | None]().union(*(found for each in self.uses if (found := each.asked.get(name))))
+        """Return what code asks of something of a name, also through functions to which it passes it.
+
+        See `jcache.fingerprint.asks`. The names of the items for which these functions ask are added to `items`.
+        """
+        for each in (*_holders(name), name):
+            for function, passed in self._passed.pop(each, ()):
+                for inner, what in followed(function, each, passed):
+                    self._asked.setdefault(inner, set()).add(what)
+                    self.items.update([f"{inner}{what}"] if what and what[0] == "[" else [])
+        return self._asked.get(name, set()).union(*(found for each in self.uses if (found := each.asked.get(name))))
 
     def add(self, container: Any, names: Set[str]) -> None:
         """Copy a container of a type in `GROWING` and of some names, with the attributes that it was given."""

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step
 
-_GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
-_CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
-LOADS: Final = _GLOBALS | _CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
+GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_ORGLOBALS"})
+CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+LOADS: Final = GLOBALS | CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
 _BEFORE_STORE: Final = frozenset({"SWAP", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})
 _BINDS: Final = frozenset({"DELETE_GLOBAL", "IMPORT_FROM", "STORE_DEREF", "STORE_GLOBAL"})
-_NAMES: Final = LOADS | _BINDS
+NAMES: Final = LOADS | _BINDS
 _STORED: Final = {
-    "STORE_GLOBAL": _GLOBALS, "STORE_NAME": _GLOBALS, "STORE_DEREF": _CELLS, "STORE_ATTR": ATTRIBUTE,
+    "STORE_GLOBAL": GLOBALS, "STORE_NAME": GLOBALS, "STORE_DEREF": CELLS, "STORE_ATTR": ATTRIBUTE,
 }  # fmt: skip
 ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
 TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
 STORE_ITEM: Final = "STORE_SUBSCR"
-_BIND_LOCAL: Final = frozenset({"STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
 _NO_STEP: Final = Step("", None, 0, called=False, effect=0)
 _STRANGE: Final = ("YIELD", "SEND", "GET_AWAITABLE", "IMPORT", "MAKE_FUNCTION")  # they run other code, or import
-PASSED: Final = "()"
-_CALLS: Final = frozenset({"CALL", "CALL_KW"})
-_READ_WHOLE: Final = frozenset(  # functions and methods that show, compare or iterate over what they are given
-    {"ascii", "dict", "format", "frozenset", "hash", "iter", "join", "list", "map", "max", "min", "print", "repr",
-     "set", "sorted", "str", "sum", "tuple", "zip"}
-)  # fmt: skip
-_STORE_AND_LOAD: Final = "STORE_FAST_LOAD_FAST"
 _ADDS: Final = frozenset({"add", "append", "appendleft", "extend", "update"})  # methods that return None
 
 
@@ -42,7 +33,7 @@ def used(listing: list[Step]) -> Iterator[str]:
     left_out = _counting(listing) | filling | told(listing)
     for at, each in enumerate(listing):
         is_left_out = _before(listing, at) == "BINARY_OP" if each.name in _BINDS else at in left_out
-        if each.name in _NAMES and not is_left_out:
+        if each.name in NAMES and not is_left_out:
             yield each.value
 
 
@@ -51,7 +42,7 @@ def _counting(listing: list[Step]) -> set[int]:
     found = set[int]()
     for at, each in enumerate(listing):
         if each.name in _STORED and _before(listing, at) == "BINARY_OP":
-            steps = ((number, listing[number]) for number in _statement(listing, at))
+            steps = ((number, listing[number]) for number in statement_before(listing, at))
             loads = (n for n, step in steps if step.name in _STORED[each.name] and step.value == each.value)
             found.update(number for number in [next(loads, None)] if number is not None and _is_added(listing, number))
     return found
@@ -61,7 +52,7 @@ def only_counted(listing: list[Step]) -> set[str]:
     """Return the names of variables from outside of which code does nothing but ``n += 1``, or prints them as well."""
     steady = {at for at in range(len(listing) - 3) if _is_steady(listing[at : at + 4])}
     printed = {at for places in _telling(listing) if _prints(listing[places.start]) for at in places}
-    loads = {at for at, each in enumerate(listing) if each.name in _NAMES}
+    loads = {at for at, each in enumerate(listing) if each.name in NAMES}
     stores = {at + 3 for at in steady}
     other = {listing[at].value for at in loads - steady - stores - printed}
     return {listing[at].value for at in steady} - other
@@ -90,27 +81,27 @@ def _is_added(listing: list[Step], at: int) -> bool:
     return False
 
 
-def _statement(listing: list[Step], end: int) -> range:
+def statement_before(listing: list[Step], end: int) -> range:
     """Return the places of a statement's instructions before its last one."""
     ends = (number for number in range(end - 1, -1, -1) if listing[number].name.startswith(ENDS_STATEMENT))
     return range(next(ends, -1) + 1, end)
 
 
 def _prints(first: Step) -> bool:
-    return first.name in _GLOBALS and first.value == "print"
+    return first.name in GLOBALS and first.value == "print"
 
 
 def said(listing: list[Step]) -> Iterator[str]:
     """Yield the names that are loaded in statements that call a method of a logger, or one of the same name."""
     for places in _telling(listing):
         if not _prints(listing[places.start]):
-            yield from (listing[number].value for number in places if listing[number].name in _NAMES)
+            yield from (listing[number].value for number in places if listing[number].name in NAMES)
 
 
 def _telling(listing: list[Step]) -> Iterator[range]:
     """Yield the places of each statement that only prints or logs something."""
     for at, each in enumerate(listing):
-        if each.name == "POP_TOP" and (places := _statement(listing, at)) and _tells(listing[places.start : at]):
+        if each.name == "POP_TOP" and (places := statement_before(listing, at)) and _tells(listing[places.start : at]):
             yield places
 
 
@@ -122,7 +113,7 @@ def without_told(listing: list[Step]) -> tuple[list[Step], set[str]]:
     for places in _telling(listing):
         statement = listing[places.start : places.stop]
         calls = [each for each in statement if each.name.startswith("CALL")]
-        is_plain = statement[0].name in _GLOBALS and len(calls) == sum(each.called for each in statement) == 1
+        is_plain = statement[0].name in GLOBALS and len(calls) == sum(each.called for each in statement) == 1
         if is_plain and not any(each.name.startswith(_STRANGE) or "file" in _names_in(each) for each in statement):
             heads.add(statement[0].value)
             left[places.start : places.stop] = [_NO_STEP] * len(statement)
@@ -178,90 +169,6 @@ def _is_filled(listing: list[Step], at: int) -> bool:
 def adds(step: Step) -> bool:
     """Return whether a step loads a method of a container that adds to it, to call it."""
     return step.called and step.name in ATTRIBUTE and step.value in _ADDS
-
-
-def asked(listing: list[Step]) -> Iterator[tuple[str, str | None]]:
-    """Yield the names of what is loaded, each with what it is asked for: ``[key]`` for ``n["key"]`` and
-    ``n.get("key")``, ``.key`` for an attribute, PASSED for an argument of a call, and None for any other use.
-
-    An item has the name ``n[key]``, and a local name that is bound once stands for what it is bound to.
-    """
-    locals_ = Counter(name for each in listing for name in _bound(each))
-    for at, each in enumerate(listing):
-        if each.name in LOADS:
-            yield from asked_of(each.value, listing, at, locals_)
-        elif each.name in _NAMES:
-            yield each.value, None
-
-
-def asked_of_parameter(listing: list[Step], parameter: str) -> Iterator[str | None]:
-    """Yield what a parameter is asked for, as `asked` does for other names."""
-    locals_ = Counter(name for each in listing for name in _bound(each))
-    yield from (what for name, what in _asked_locally(parameter, parameter, listing, locals_) if name == parameter)
-
-
-def asked_of(name: str, listing: list[Step], at: int, locals_: Counter[str]) -> Iterator[tuple[str, str | None]]:
-    """Yield what something is asked for that has a name and is on the stack after an instruction."""
-    after = listing[at + 1]
-    item = _item(listing, at)
-    if item is not None:
-        key, end = item
-        yield name, f"[{key}]"
-        yield from asked_of(f"{name}[{key}]", listing, end, locals_)
-    elif after.name in ATTRIBUTE:
-        yield name, f".{after.value}"
-    elif after.name in _BIND_LOCAL and locals_[local := next(_bound(after))] == 1:
-        yield from _asked_locally(name, local, listing, locals_)
-    else:
-        yield name, PASSED if _is_passed(listing, at) else None
-
-
-def _is_passed(listing: list[Step], at: int) -> bool:
-    """Return whether what is on the stack after an instruction is passed to a function that does not read all of it."""
-    before = [listing[number] for number in _statement(listing, at)]
-    if listing[at].called or any(each.called and each.value in _READ_WHOLE for each in before):
-        return False
-    above = 0  # the number of values above it on the stack
-    for each in listing[at + 1 :]:
-        if each.name == "KW_NAMES":
-            continue
-        if above + each.effect < 1:
-            is_names = each.name == "CALL_KW"  # the names of keywords are above the arguments then
-            return each.name in _CALLS and above - is_names < each.number  # else it is what is called
-        above += each.effect
-    return False
-
-
-def _asked_locally(
-    name: str, local: str, listing: list[Step], locals_: Counter[str]
-) -> Iterator[tuple[str, str | None]]:
-    for at, each in enumerate(listing):
-        loaded = each.value if type(each.value) is tuple else (each.value,)
-        loaded = loaded[1:] if each.name == _STORE_AND_LOAD else loaded if "LOAD_FAST" in each.name else ()
-        if loaded and loaded[-1] == local:
-            yield from asked_of(name, listing, at, locals_)
-        if local in loaded[:-1]:
-            yield name, None
-
-
-def _bound(step: Step) -> Iterator[str]:
-    """Yield the local names that an instruction binds, that of what is on top of the stack first."""
-    if "STORE_FAST" in step.name:
-        given = step.value if type(step.value) is tuple else (step.value,)
-        yield from given[:1] if step.name == _STORE_AND_LOAD else given
-
-
-def _item(listing: list[Step], at: int) -> tuple[str, int] | None:
-    """Return the constant text that what is on the stack is asked for, and the place after which it has been got."""
-    first, second, third, fourth = (listing[at + 1 : at + 5] + [listing[-1]] * 4)[:4]
-    key: Any = None
-    end = at + 2
-    if first.name == "LOAD_CONST" and indexes(second):
-        key = first.value
-    elif first.name in ATTRIBUTE and (first.value, first.called) == ("get", True) and second.name == "LOAD_CONST":
-        call, end = (fourth, at + 4) if third.name == "LOAD_CONST" else (third, at + 3)
-        key = second.value if call.name == "CALL" and call.number == 1 + (call is fourth) else None
-    return (key, end) if type(key) is str else None
 
 
 def indexes(step: Step) -> bool:

@@ -89,7 +89,7 @@ class Walk(References):
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         known = meaning_of(function)
-        self.snapshot.uses.append(known)
+        self.snapshot.visit(function, known)
         if known.attributes:
             self.names |= known.attributes
             if not _NAMESPACES.isdisjoint(known.attributes):

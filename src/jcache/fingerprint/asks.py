@@ -1,0 +1,170 @@
+"""What code asks of what it names: certain items and attributes, or more than that, and to which function it passes it.
+
+Where a function is passed something, its parameter is asked in its place, see `jcache.fingerprint.passes`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+from jcache.fingerprint.instructions import ATTRIBUTE, Step
+from jcache.fingerprint.uses import CELLS, GLOBALS, LOADS, NAMES, indexes, statement_before
+
+PASSED: Final = "()"
+"""What is asked by passing something to a function that is not known."""
+_BIND_LOCAL: Final = frozenset({"STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
+_STORE_AND_LOAD: Final = "STORE_FAST_LOAD_FAST"
+_CALLS: Final = frozenset({"CALL", "CALL_KW"})
+_READ_WHOLE: Final = frozenset(  # functions and methods that show, compare or iterate over what they are given
+    {"ascii", "dict", "format", "frozenset", "hash", "iter", "join", "list", "map", "max", "min", "print", "repr",
+     "set", "sorted", "str", "sum", "tuple", "zip"}
+)  # fmt: skip
+
+
+class Passed(NamedTuple):
+    """What is asked by passing something to a function.
+
+    Attributes:
+        chain: the name by which code reaches the function, and the attributes that it reads from there.
+        is_global: whether that is the name of a global.
+        argument: the place of the argument, or its keyword.
+    """
+
+    chain: tuple[str, ...]
+    is_global: bool
+    argument: int | str
+
+
+Ask = str | Passed | None
+"""``[key]`` for ``n["key"]`` and ``n.get("key")``, ``.key`` for an attribute, PASSED or `Passed` for an argument of a
+call, and None for any other use."""
+
+
+def asked(listing: list[Step]) -> Iterator[tuple[str, Ask]]:
+    """Yield the names of what is loaded, each with what it is asked for.
+
+    An item has the name ``n[key]``, and a local name that is bound once stands for what it is bound to.
+    """
+    bound = Counter(name for each in listing for name in _bound(each))
+    for at, each in enumerate(listing):
+        if each.name in LOADS:
+            yield from _asked_of(each.value, listing, at, bound)
+        elif each.name in NAMES:
+            yield each.value, None
+
+
+def asked_of_parameters(listing: list[Step], parameters: Iterable[str]) -> Iterator[tuple[str, Ask]]:
+    """Yield the names of parameters and of their items, each with what it is asked for."""
+    bound = Counter(name for each in listing for name in _bound(each))
+    for each in parameters:
+        yield from _asked_locally(each, each, listing, bound)
+
+
+def is_within(name: str, outer: str) -> bool:
+    """Return whether a name is that of something or of an item in it."""
+    return name == outer or name.startswith(f"{outer}[")
+
+
+def _asked_of(name: str, listing: list[Step], at: int, bound: Counter[str]) -> Iterator[tuple[str, Ask]]:
+    """Yield what something is asked for that has a name and is on the stack after an instruction."""
+    after = listing[at + 1]
+    item = _item(listing, at)
+    if item is not None:
+        key, end = item
+        yield name, f"[{key}]"
+        yield from _asked_of(f"{name}[{key}]", listing, end, bound)
+    elif after.name in ATTRIBUTE:
+        yield name, f".{after.value}"
+    elif after.name in _BIND_LOCAL and bound[local := next(_bound(after))] == 1:
+        yield from _asked_locally(name, local, listing, bound)
+    else:
+        yield name, _passed(listing, at)
+
+
+def _asked_locally(name: str, local: str, listing: list[Step], bound: Counter[str]) -> Iterator[tuple[str, Ask]]:
+    for at, each in enumerate(listing):
+        loaded = each.value if type(each.value) is tuple else (each.value,)
+        loaded = loaded[1:] if each.name == _STORE_AND_LOAD else loaded if "LOAD_FAST" in each.name else ()
+        if loaded and loaded[-1] == local:
+            yield from _asked_of(name, listing, at, bound)
+        if local in loaded[:-1]:
+            yield name, None
+
+
+def _bound(step: Step) -> Iterator[str]:
+    """Yield the local names that an instruction binds, that of what is on top of the stack first."""
+    if "STORE_FAST" in step.name:
+        given = step.value if type(step.value) is tuple else (step.value,)
+        yield from given[:1] if step.name == _STORE_AND_LOAD else given
+
+
+def _item(listing: list[Step], at: int) -> tuple[str, int] | None:
+    """Return the constant text that what is on the stack is asked for, and the place after which it has been got."""
+    first, second, third, fourth = (listing[at + 1 : at + 5] + [listing[-1]] * 4)[:4]
+    key: Any = None
+    end = at + 2
+    if first.name == "LOAD_CONST" and indexes(second):
+        key = first.value
+    elif first.name in ATTRIBUTE and (first.value, first.called) == ("get", True) and second.name == "LOAD_CONST":
+        call, end = (fourth, at + 4) if third.name == "LOAD_CONST" else (third, at + 3)
+        key = second.value if call.name == "CALL" and call.number == 1 + (call is fourth) else None
+    return (key, end) if type(key) is str else None
+
+
+def _passed(listing: list[Step], at: int) -> Ask:
+    """Return to which function something is passed that is on the stack after an instruction; None for another use."""
+    before = [listing[number] for number in statement_before(listing, at)]
+    if listing[at].called or any(each.called and each.value in _READ_WHOLE for each in before):
+        return None
+    above = 0  # the number of values above it on the stack
+    for end, each in enumerate(listing[at + 1 :], at + 1):
+        if each.name != "KW_NAMES" and above + each.effect < 1:
+            above -= each.name == "CALL_KW"  # the names of keywords are above the arguments then
+            is_argument = each.name in _CALLS and above < each.number
+            return _called(listing, at, end, each.number - 1 - above) if is_argument else None
+        above += each.effect
+    return None
+
+
+def _called(listing: list[Step], at: int, end: int, place: int) -> Ask:
+    """Return which function a call calls that has something as its argument.
+
+    Args:
+        listing: the instructions.
+        at: the place after which the argument is on the stack.
+        end: the place of the call.
+        place: the number of arguments before it.
+    """
+    call, before, begun = listing[end], listing[end - 1], list[int]()
+    for number in range(statement_before(listing, at).start, end):
+        if listing[number].name.startswith("CALL"):
+            begun = begun[:-1] if begun else [end]
+        if listing[number].called:
+            begun.append(number)
+    start = first = begun[-1] if begun else end
+    while first and listing[first].name in ATTRIBUTE:
+        first -= 1
+    chain = [listing[first].value]
+    for each in listing[first + 1 : at]:
+        if each.name not in ATTRIBUTE:
+            break
+        chain.append(each.value)
+    if (
+        start >= at
+        or listing[first].name not in GLOBALS | CELLS
+        or not _are_arguments(listing[first + len(chain) : end])
+    ):
+        return PASSED
+    names = before.value if before.name == "KW_NAMES" or call.name == "CALL_KW" else ()
+    keyword = place - (call.number - len(names))
+    argument = names[keyword] if keyword >= 0 else place
+    return Passed(tuple(chain), listing[first].name in GLOBALS, argument)
+
+
+def _are_arguments(listing: list[Step]) -> bool:
+    """Return whether instructions only put values on the stack, and use none that was there before."""
+    depths = list(accumulate(each.effect for each in listing))
+    return bool(depths) and min(depths) > 0

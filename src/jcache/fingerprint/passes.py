@@ -1,0 +1,59 @@
+"""What code asks of something through the functions of the user's to which it passes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint.asks import PASSED, Passed, is_within
+from jcache.fingerprint.code import meaning_of
+
+Seen = frozenset[tuple[CodeType, str]]
+_NONE: Final[Seen] = frozenset()
+
+
+def followed(function: FunctionType, name: str, passed: Passed, seen: Seen = _NONE) -> Iterator[tuple[str, str | None]]:
+    """Yield the names of what a function passes on, and of items in it, each with what it is asked for there.
+
+    Args:
+        function: the function.
+        name: the name of what it passes.
+        passed: to what it passes that.
+        seen: parameters that have been looked at.
+    """
+    callee = _callee(function, passed)
+    parameter = None if callee is None else _parameter(callee.__code__, passed.argument)
+    if callee is None or parameter is None:
+        yield name, PASSED
+    elif (callee.__code__, parameter) not in seen:
+        seen |= {(callee.__code__, parameter)}
+        for inner, asks in meaning_of(callee).parameters.items():
+            for each in asks if is_within(inner, parameter) else ():
+                derived = name + inner[len(parameter) :]
+                if isinstance(each, Passed):
+                    yield from followed(callee, derived, each, seen)
+                else:
+                    yield derived, each
+
+
+def _callee(function: FunctionType, passed: Passed) -> FunctionType | None:
+    """Return the function of the user's to which a function passes something; None for anything else."""
+    if passed.is_global:
+        live: Any = function  # some versions of typeshed lack `__builtins__`
+        value = name_resolution.find(passed.chain, function.__globals__, live.__builtins__).value
+    else:
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        name, *attributes = passed.chain
+        value = name_resolution.content_of(cells[name]) if name in cells and not attributes else None
+    is_users = type(value) is FunctionType and name_resolution.of_function(value) == origins.USER
+    return value if is_users else None
+
+
+def _parameter(code: CodeType, argument: int | str) -> str | None:
+    """Return the name of the parameter that takes an argument; None if it goes to ``*args`` or ``**kwargs``."""
+    if isinstance(argument, int):
+        return code.co_varnames[argument] if argument < code.co_argcount else None
+    takes = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    return argument if argument in takes else None
