@@ -16,6 +16,7 @@ ASKS = {
     "f(n['a'], x=n.get('b'))": {"[a]", "[b]"}, "z = n\n    f(z['a'])": {"[a]"}, "z = o.n\n    x = z['a'] + y": {"[a]"},
     "x = n.a": {".a"}, "x = n.a(1) + n.b.c": {".a", ".b"}, "z = n\n    x = z.a + z.b": {".a", ".b"},
     "z = n\n    w = z\n    x = w['a'] + z.b": {"[a]", ".b"}, "x = n\n    z = 1": set(),
+    "z = n\n    for _ in x: w = z; z = w['a']": {None},
     "x = n['a'].b": {"[a]"}, "x = n.get": {".get"}, "n.a = n.b": {".b", None},
 }  # fmt: skip
 OPENS = (
@@ -101,3 +102,16 @@ def test_what_is_asked_of_parameters() -> None:
 def test_what_is_within_something() -> None:
     """It bears its name, or that of an item in it."""
     assert [asks.is_within(each, "n") for each in ("n", "n[a]", "n[a][b]", "na", "m[n]")] == [True] * 3 + [False] * 2
+
+
+def test_local_names_that_stand_for_one_another() -> None:
+    """Each is looked at once, also where a loop binds them to one another or to items of one another."""
+    loop = "for _ in y:\n        z = x\n        x = z['a']\n        w = z\n        z = w"
+    found = set(asks.asked_of_parameters(steps_of(made(f"{loop}\n    return x.b").__code__), "x"))
+    assert found == {("x", ".b"), ("x", None)}  # `z` is bound twice
+    for body in ("for _ in y: x = x", "z = x\n    x = z\n    return x.b"):
+        assert set(asks.asked_of_parameters(steps_of(made(body).__code__), "x")) <= {("x", ".b")}
+    deep = set(asks.asked_of_parameters(steps_of(made("for _ in y: x = x['a']").__code__), "x"))
+    assert ("x[a]", "[a]") in deep and [what for _, what in deep].count(None) == 1
+    many = "\n    ".join(f"z{n + 1} = z{n}" for n in range(30))
+    assert asked_of_n(f"z0 = n\n    {many}\n    return z30.a") == {".a"}

@@ -16,6 +16,7 @@ from jcache.fingerprint.uses import CELLS, GLOBALS, LOADS, NAMES, indexes, state
 PASSED: Final = "()"
 """What is asked by passing something to a function that is not known."""
 _BIND_LOCAL: Final = frozenset({"STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
+_DEEPEST: Final = 8  # items within one another
 _STORE_AND_LOAD: Final = "STORE_FAST_LOAD_FAST"
 _CALLS: Final = frozenset({"CALL", "CALL_KW"})
 _READ_WHOLE: Final = frozenset(  # functions and methods that show, compare or iterate over what they are given
@@ -49,9 +50,10 @@ def asked(listing: list[Step]) -> Iterator[tuple[str, Ask]]:
     An item has the name ``n[key]``, and a local name that is bound once stands for what it is bound to.
     """
     bound = Counter(name for each in listing for name in _bound(each))
+    seen = set[tuple[str, str]]()
     for at, each in enumerate(listing):
         if each.name in LOADS:
-            yield from _asked_of(each.value, listing, at, bound)
+            yield from _asked_of(each.value, listing, at, bound, seen)
         elif each.name in NAMES:
             yield each.value, None
 
@@ -59,8 +61,9 @@ def asked(listing: list[Step]) -> Iterator[tuple[str, Ask]]:
 def asked_of_parameters(listing: list[Step], parameters: Iterable[str]) -> Iterator[tuple[str, Ask]]:
     """Yield the names of parameters and of their items, each with what it is asked for."""
     bound = Counter(name for each in listing for name in _bound(each))
+    seen = set[tuple[str, str]]()
     for each in parameters:
-        yield from _asked_locally(each, each, listing, bound)
+        yield from _asked_locally(each, each, listing, bound, seen)
 
 
 def is_within(name: str, outer: str) -> bool:
@@ -68,28 +71,47 @@ def is_within(name: str, outer: str) -> bool:
     return name == outer or name.startswith(f"{outer}[")
 
 
-def _asked_of(name: str, listing: list[Step], at: int, bound: Counter[str]) -> Iterator[tuple[str, Ask]]:
-    """Yield what something is asked for that has a name and is on the stack after an instruction."""
+def _asked_of(
+    name: str, listing: list[Step], at: int, bound: Counter[str], seen: set[tuple[str, str]]
+) -> Iterator[tuple[str, Ask]]:
+    """Yield what something is asked for that has a name and is on the stack after an instruction.
+
+    Args:
+        name: the name.
+        listing: the instructions.
+        at: the place of the instruction.
+        bound: how often local names are bound.
+        seen: pairs of names and the local names that have been looked at for them.
+    """
     after = listing[at + 1]
     item = _item(listing, at)
     if item is not None:
         key, end = item
         yield name, f"[{key}]"
-        yield from _asked_of(f"{name}[{key}]", listing, end, bound)
+        yield from _asked_of(f"{name}[{key}]", listing, end, bound, seen)
     elif after.name in ATTRIBUTE:
         yield name, f".{after.value}"
     elif after.name in _BIND_LOCAL and bound[local := next(_bound(after))] == 1:
-        yield from _asked_locally(name, local, listing, bound)
+        yield from _asked_locally(name, local, listing, bound, seen)
     else:
         yield name, _passed(listing, at)
 
 
-def _asked_locally(name: str, local: str, listing: list[Step], bound: Counter[str]) -> Iterator[tuple[str, Ask]]:
+def _asked_locally(
+    name: str, local: str, listing: list[Step], bound: Counter[str], seen: set[tuple[str, str]]
+) -> Iterator[tuple[str, Ask]]:
+    """Yield what something of a name is asked for by a local name of the function."""
+    if (name, local) in seen:
+        return
+    seen.add((name, local))
+    if name.count("[") > _DEEPEST:  # as where a loop steps from item to item
+        yield name, None
+        return
     for at, each in enumerate(listing):
         loaded = each.value if type(each.value) is tuple else (each.value,)
         loaded = loaded[1:] if each.name == _STORE_AND_LOAD else loaded if "LOAD_FAST" in each.name else ()
         if loaded and loaded[-1] == local:
-            yield from _asked_of(name, listing, at, bound)
+            yield from _asked_of(name, listing, at, bound, seen)
         if local in loaded[:-1]:
             yield name, None
 
