@@ -95,7 +95,7 @@ def test_what_is_asked_of_parameters() -> None:
     """Of each of them and of its items, also where a nested function has it."""
     listing = steps_of(made("return x.a + x['b'].c + y").__code__)
     assert set(asks.asked_of_parameters(listing, "xy")) == {("x", ".a"), ("x", "[b]"), ("x[b]", ".c"), ("y", None)}
-    known = meaning(made("return x == (lambda: y['a'].b)").__code__).parameters
+    known = meaning(made("return x == (lambda: y['a'].b)").__code__).asks().of_parameters
     assert known == {"x": {None}, "y": {"[a]"}, "y[a]": {".b"}}
 
 

@@ -5,6 +5,7 @@ from types import FunctionType
 
 import pytest
 
+from jcache.fingerprint.asks import Passed
 from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.passes import followed
 from tests.helpers.fingerprints import imported
@@ -53,8 +54,11 @@ ASKED: dict[str, set[tuple[str, str | None]]] = {
 
 
 def asked_through(function: FunctionType) -> set[tuple[str, str | None]]:
-    passed = [(name, each) for name, each in meaning_of(function).passed if name in {"CFG", "OTHER", "CFG[opt]"}]
-    return {one for name, each in passed for one in followed(function, name, each)}
+    found = set[tuple[str, str | None]]()
+    for name, asks in meaning_of(function).asks().of_names.items():
+        for each in asks if name in {"CFG", "OTHER", "CFG[opt]"} else ():
+            found.update(followed(function, name, each) if isinstance(each, Passed) else [])
+    return found
 
 
 @pytest.mark.parametrize("expression", ASKED)

@@ -5,13 +5,15 @@ Where a function is passed something, its parameter is asked in its place, see `
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import accumulate
+from types import CodeType
 from typing import Any, Final, NamedTuple
 
-from jcache.fingerprint.instructions import ATTRIBUTE, Step
-from jcache.fingerprint.uses import CELLS, GLOBALS, LOADS, NAMES, indexes, statement_before
+from jcache.fingerprint.bytecode import nested, written
+from jcache.fingerprint.instructions import ATTRIBUTE, Step, steps_of
+from jcache.fingerprint.uses import CELLS, GLOBALS, LOADS, NAMES, indexes, statement_before, without_told
 
 PASSED: Final = "()"
 """What is asked by passing something to a function that is not known."""
@@ -42,6 +44,32 @@ class Passed(NamedTuple):
 Ask = str | Passed | None
 """``[key]`` for ``n["key"]`` and ``n.get("key")``, ``.key`` for an attribute, PASSED or `Passed` for an argument of a
 call, and None for any other use."""
+
+
+class Asks(NamedTuple):
+    """What a function asks of names and of its own parameters, see `jcache.fingerprint.asks`."""
+
+    of_names: Mapping[str, Set[Ask]]
+    of_parameters: Mapping[str, Set[Ask]]
+
+
+def asks_in(code: CodeType, *, untold: bool) -> Asks:
+    """Return what a function asks of what it names; without what it only prints or logs if `untold`."""
+    codes = list(nested(code))
+    listings = [without_told(steps_of(one))[0] if untold else steps_of(one) for one in codes]
+    of_names = defaultdict[str, set[Ask]](set)
+    for one, listing in zip(codes, listings, strict=True):
+        for name, what in [*asked(listing), *((each, None) for each in written(one, listing))]:
+            of_names[name].add(what)
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    of_parameters = defaultdict[str, set[Ask]](set)
+    for name, what in asked_of_parameters(listings[0], parameters):
+        of_parameters[name].add(what)
+    in_cells = {each for each in parameters if each in code.co_cellvars}  # nested functions name them
+    for name, known in of_names.items() if in_cells else ():
+        if any(is_within(name, each) for each in in_cells):
+            of_parameters[name] |= known
+    return Asks(of_names, of_parameters)
 
 
 def asked(listing: list[Step]) -> Iterator[tuple[str, Ask]]:

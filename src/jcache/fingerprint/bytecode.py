@@ -12,7 +12,7 @@ from itertools import takewhile
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
-from jcache.fingerprint import asks, uses, ways
+from jcache.fingerprint import uses, ways
 from jcache.fingerprint.encoding import constant, several, sha256, tagged, text
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step, steps_of
 from jcache.fingerprint.weak_map import WeakIdentities
@@ -89,11 +89,11 @@ def _loads_first_constant(instructions: bytes) -> bool:
     )
 
 
-def _nested(code: CodeType) -> Iterator[CodeType]:
+def nested(code: CodeType) -> Iterator[CodeType]:
     yield code
     for each in code.co_consts:
         if isinstance(each, CodeType):
-            yield from _nested(each)
+            yield from nested(each)
 
 
 class CodeReads:
@@ -110,9 +110,6 @@ class CodeReads:
         filled: those in which the code stores items.
         said: those that it gives to the methods of loggers, or to others of these names.
         counted: those of variables of which it does nothing but ``n += 1``.
-        asked: what the code asks of each name, as `asks.asked` tells it; items under constant texts are among
-            `attributes`, too, in the form ``name[text]``.
-        parameters: the same for the function's own parameters and their items.
         told_by: the names of the globals with which it prints and logs, see `uses.without_told`.
         bindings: the import chains that each local name may be bound to.
     """
@@ -126,8 +123,6 @@ class CodeReads:
         self.filled: set[str] = set()
         self.said: set[str] = set()
         self.counted: set[str] = set()
-        self.asked: dict[str, set[asks.Ask]] = {}
-        self.parameters: dict[str, set[asks.Ask]] = {}
         self.told_by: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
 
@@ -135,7 +130,7 @@ class CodeReads:
 def reads(code: CodeType, *, untold: bool = False) -> CodeReads:
     """Return what a function looks up; without what it only prints or logs if `untold`."""
     found = CodeReads()
-    codes = list(_nested(code))
+    codes = list(nested(code))
     listings = [steps_of(one) for one in codes]
     for at, listing in enumerate(listings):
         left, heads = uses.without_told(listing)
@@ -145,32 +140,17 @@ def reads(code: CodeType, *, untold: bool = False) -> CodeReads:
         _imports(listing, found)
     found.counted.update(uses.only_counted([step for listing in listings for step in listing]))
     for one, listing in zip(codes, listings, strict=True):
-        written = set(_written(one, listing))
-        found.attributes.update((each.value for each in listing if each.name in _TAKES), written)
-        for name, what in [*asks.asked(listing), *((each, None) for each in written)]:
-            found.asked.setdefault(name, set()).add(what)
-            found.attributes.update([f"{name}{what}"] if isinstance(what, str) and what[0] == "[" else [])
-        found.used.update(written, uses.used(listing))
-        found.ways.update(ways.ways(listing), ((each, ways.Way.WHOLE) for each in written))
+        by_text = set(written(one, listing))
+        found.attributes.update((each.value for each in listing if each.name in _TAKES), by_text)
+        found.used.update(by_text, uses.used(listing))
+        found.ways.update(ways.ways(listing), ((each, ways.Way.WHOLE) for each in by_text))
         found.filled.update(uses.filled(listing))
         found.said.update(uses.said(listing))
         _chains(listing, found)
-    _parameters(code, listings[0], found)
     return found
 
 
-def _parameters(code: CodeType, listing: list[Step], found: CodeReads) -> None:
-    """Record what a function asks of its parameters; nested functions name those that are in cells."""
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    in_cells = {each for each in names if each in code.co_cellvars}
-    for name, what in asks.asked_of_parameters(listing, names):
-        found.parameters.setdefault(name, set()).add(what)
-    for name, known in found.asked.items() if in_cells else ():
-        if any(asks.is_within(name, each) for each in in_cells):
-            found.parameters.setdefault(name, set()).update(known)
-
-
-def _written(code: CodeType, listing: list[Step]) -> Iterator[str]:
+def written(code: CodeType, listing: list[Step]) -> Iterator[str]:
     """Yield the names of attributes that are texts in the code; "*" if the code may compute such a name."""
     uses = _BY_NAME.intersection(code.co_names)
     matches = [each for each in listing if each.name == "MATCH_CLASS"]

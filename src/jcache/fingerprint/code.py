@@ -3,11 +3,11 @@
 import builtins
 import functools
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any, Final, NamedTuple
 
-from jcache.fingerprint.asks import Ask, Passed
+from jcache.fingerprint.asks import Asks, asks_in
 from jcache.fingerprint.bytecode import Chain, reads, signature
 from jcache.fingerprint.encoding import constant
 from jcache.fingerprint.origins import USER, of_module_named
@@ -31,9 +31,7 @@ class Meaning(NamedTuple):
     digest: bytes
     lookups: tuple[Lookup, ...]  # of names from outside of the function, sorted
     ways: frozenset[tuple[str, Way]]  # names with the ways in which it uses containers of these names
-    asked: Mapping[str, frozenset[str | None]]  # what it asks of each name, see `jcache.fingerprint.asks`,
-    passed: tuple[tuple[str, Passed], ...]  # and to which functions it passes what has a name
-    parameters: Mapping[str, frozenset[Ask]]  # what it asks of its parameters and of their items
+    asks: Callable[[], Asks]  # returns what it asks of names and of its parameters
     is_logger: bool  # whether it has the name of a logger's method
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
     used: frozenset[str]  # the names that it uses for more than to count
@@ -93,8 +91,5 @@ def _meaning(code: CodeType, *, untold: bool = False) -> Meaning:
     ]
     kinds = found.attributes, found.used, found.filled, found.said, found.counted, found.told_by
     names, is_logger = map(frozenset[str], kinds), code.co_name in TELLS
-    asked = {name: frozenset(one for one in each if not isinstance(one, Passed)) for name, each in found.asked.items()}
-    passed = tuple((name, one) for name, each in found.asked.items() for one in each if isinstance(one, Passed))
-    parameters = {name: frozenset(each) for name, each in found.parameters.items()}
-    ways = frozenset(found.ways)
-    return Meaning(signature(code), tuple(lookups), ways, asked, passed, parameters, is_logger, *names)
+    asks = functools.cache(functools.partial(asks_in, code, untold=untold))  # few walks need it
+    return Meaning(signature(code), tuple(lookups), frozenset(found.ways), asks, is_logger, *names)

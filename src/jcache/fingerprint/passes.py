@@ -29,7 +29,7 @@ def followed(function: FunctionType, name: str, passed: Passed, seen: Seen = _NO
         yield name, PASSED
     elif (callee.__code__, parameter) not in seen:
         seen |= {(callee.__code__, parameter)}
-        for inner, asks in meaning_of(callee).parameters.items():
+        for inner, asks in meaning_of(callee).asks().of_parameters.items():
             for each in asks if is_within(inner, parameter) else ():
                 derived = name + inner[len(parameter) :]
                 if isinstance(each, Passed):

@@ -128,7 +128,7 @@ def found_whole(encoder: Encoder) -> set[str]:
 def _is_used(encoder: Encoder, found: Narrowed) -> bool:
     """Return whether code uses a dict or configuration in another way than by constant names of its items."""
     asked = set[str | None]().union(*map(encoder.snapshot.asked_of, found.names))
-    encoder.names |= encoder.snapshot.items
+    encoder.names |= encoder.snapshot.items()
     names = {each[1:] for each in asked if each and each[0] == "."}
     if None in asked or (PASSED in asked and not _is_by_name(found.kind)):
         return True
@@ -146,7 +146,7 @@ def _is_by_name(kind: type) -> bool:
 def _uses_itself(function: FunctionType) -> bool:
     """Return whether a method does anything else with the object than to ask for attributes."""
     first = function.__code__.co_varnames[:1]
-    asked = meaning_of(function).parameters.get(first[0], ()) if first else ()
+    asked = meaning_of(function).asks().of_parameters.get(first[0], ()) if first else ()
     return any(each is None or each[0] == "[" for each in asked)
 
 

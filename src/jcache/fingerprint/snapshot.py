@@ -40,8 +40,9 @@ class ValueSnapshot:
 
     def __init__(self) -> None:
         self.uses: list[Meaning] = []  # of the functions that a walk has visited
-        self.items: set[str] = set()  # names of items for which code asks through other functions
-        self._asked: dict[str, set[str | None]] = {}  # what it asks of names in this way
+        self._visited: list[tuple[FunctionType, Meaning]] = []  # functions whose asks have not been looked at yet
+        self._asked: dict[str, set[str | None]] = {}  # what code asks of names
+        self._items: set[str] = set()  # names of the items for which it asks
         self._passed: dict[str, list[tuple[FunctionType, Passed]]] = {}  # by name, where it has not been looked at yet
         self.reads_all = False  # whether code may read attributes by names that it computes,
         self.reads_variables = False  # and variables
@@ -70,7 +71,7 @@ class ValueSnapshot:
 
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
-        self.uses, self._passed = [], {}
+        self.uses, self._visited, self._passed = [], [], {}
 
     def uses_any(self, names: Set[str]) -> bool:
         """Return whether code uses one of some names."""
@@ -79,20 +80,35 @@ class ValueSnapshot:
     def visit(self, function: FunctionType, known: Meaning) -> None:
         """Record a function that code may call, and its meaning."""
         self.uses.append(known)
-        for name, passed in known.passed:
-            self._passed.setdefault(name, []).append((function, passed))
+        self._visited.append((function, known))
 
-    def asked_of(self, name: str) -> set[str | None]:
+    def items(self) -> set[str]:
+        """Return the names of all items for which code asks by constant texts, such as ``cfg[lr]``."""
+        while self._visited:
+            function, known = self._visited.pop()
+            for name, asks in known.asks().of_names.items():
+                for each in asks:
+                    if isinstance(each, Passed):
+                        self._passed.setdefault(name, []).append((function, each))
+                    else:
+                        self._add_ask(name, each)
+        return self._items
+
+    def _add_ask(self, name: str, what: str | None) -> None:
+        self._asked.setdefault(name, set()).add(what)
+        self._items.update([f"{name}{what}"] if what and what[0] == "[" else [])
+
+    def asked_of(self, name: str) -> Set[str | None]:
         """Return what code asks of something of a name, also through functions to which it passes it.
 
-        See `jcache.fingerprint.asks`. The names of the items for which these functions ask are added to `items`.
+        See `jcache.fingerprint.asks`.
         """
+        self.items()
         for each in (*_holders(name), name):
             for function, passed in self._passed.pop(each, ()):
-                for inner, what in followed(function, each, passed):
-                    self._asked.setdefault(inner, set()).add(what)
-                    self.items.update([f"{inner}{what}"] if what and what[0] == "[" else [])
-        return self._asked.get(name, set()).union(*(found for each in self.uses if (found := each.asked.get(name))))
+                for found in followed(function, each, passed):
+                    self._add_ask(*found)
+        return self._asked.get(name, frozenset())
 
     def add(self, container: Any, names: Set[str]) -> None:
         """Copy a container of a type in `GROWING` and of some names, with the attributes that it was given."""

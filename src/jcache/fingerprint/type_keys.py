@@ -259,7 +259,7 @@ def _named(encoder: Any, kind: type, content: Any) -> object:
     """Return the items of a dict that code names, and set the others aside."""
     if encoder.is_given or ALL in encoder.names:
         return content
-    by_index = {each.rpartition("[")[2][:-1] for each in encoder.names if each.endswith("]")}  # as in ``FLAGS["rate"]``
+    by_index = {each.rpartition("[")[2][:-1] for each in encoder.snapshot.items()}  # as in ``FLAGS["rate"]``
     for name in content.keys() - encoder.names - by_index:
         encoder.aside.add(name)
         encoder.set_aside(f"item {name} of {kind.__qualname__}", content[name])
