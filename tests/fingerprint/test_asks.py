@@ -47,7 +47,7 @@ def asked_of_n(body: str) -> set[asks.Ask]:
 def test_what_is_asked_of_a_name(body: str) -> None:
     """Constant items, by an index and by `get`, and attributes; any other use is one of the whole."""
     asked = asked_of_n(body)
-    assert asked == ASKS[body] if body in ASKS else None in asked or ".get" in asked or ".items" in asked
+    assert asked == ASKS[body] if body in ASKS else asked & {None, asks.COMPARED, ".get", ".items"}
 
 
 def f(*chain: str, argument: int | str = 0) -> Passed:
@@ -73,7 +73,14 @@ READS_WHOLE = (
 @pytest.mark.parametrize("body", [*PASSES, *READS_WHOLE])
 def test_what_is_passed_to_a_function(body: str) -> None:
     """Which function and which argument; Python's functions that show or compare what they are given read all of it."""
-    assert asked_of_n(body) == {PASSES.get(body)}
+    asked = asked_of_n(body)
+    assert asked == {PASSES[body]} if body in PASSES else asked and asked <= {None, asks.COMPARED}
+
+
+@pytest.mark.parametrize("body", ["x = n == y", "x = n in y", "x = y[n]", "x = f'{n}'", "str(n)", "y.get(n)", "-x + n"])
+def test_what_is_compared_or_shown(body: str) -> None:
+    """Also by what a method of a container looks for it."""
+    assert asked_of_n(body) == {asks.COMPARED}
 
 
 def test_what_is_passed_to_a_function_in_a_cell() -> None:
@@ -94,9 +101,14 @@ def test_an_item_has_a_name_of_its_own() -> None:
 def test_what_is_asked_of_parameters() -> None:
     """Of each of them and of its items, also where a nested function has it."""
     listing = steps_of(made("return x.a + x['b'].c + y").__code__)
-    assert set(asks.asked_of_parameters(listing, "xy")) == {("x", ".a"), ("x", "[b]"), ("x[b]", ".c"), ("y", None)}
+    assert set(asks.asked_of_parameters(listing, "xy")) == {
+        ("x", ".a"),
+        ("x", "[b]"),
+        ("x[b]", ".c"),
+        ("y", asks.COMPARED),
+    }
     known = meaning(made("return x == (lambda: y['a'].b)").__code__).asks().of_parameters
-    assert known == {"x": {None}, "y": {"[a]"}, "y[a]": {".b"}}
+    assert known == {"x": {asks.COMPARED}, "y": {"[a]"}, "y[a]": {".b"}}
 
 
 def test_what_is_within_something() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from jcache.fingerprint.bytecode import NOTHING, Chain, Named, reads, signature
+from jcache.fingerprint.bytecode import NOTHING, Chain, Named, computed, reads, signature
+from jcache.fingerprint.instructions import steps_of
 
 
 def code_of(body: str, path: str = "model.py") -> CodeType:
@@ -93,7 +94,28 @@ ATTRIBUTES = {
     "return getattr(*x)": {"*"},
     "return attrgetter('a', seed)(x)": {"*", "a"},
     "return x.__dict__": {"*", "__dict__"},
+    "return x.__getstate__()": {"*", "__getstate__"},
+    "return '{0.a[b]}'.format(x)": {"a", "b", "format"},
+    "return getattr(np, seed)": set(),
 }
+COMPUTED: dict[str, set[tuple[str, ...] | None]] = {
+    "return getattr(np, x)": {("np",)},
+    "return getattr(np.linalg, x.kind)(x)": {("np", "linalg")},
+    "return getattr(np, x.get('kind'), None)": {("np",)},
+    "return getattr(np, 'a')": set(),
+    "return getattr(x, y) + getattr(np, y)": {None, ("np",)},
+    "return getattr(*np)": {None},
+    "return getattr(np or x, y)": {None},
+    "return getattr(np(), y)": {None},
+    "return x.getattr(np, y)": {None},
+    "return attrgetter(np, y)": {None},
+}
+
+
+@pytest.mark.parametrize("body", COMPUTED)
+def test_of_what_attributes_are_read_by_computed_names(body: str) -> None:
+    """A global and attributes of it, or anything."""
+    assert computed(steps_of(code_of(body))) == COMPUTED[body]
 
 
 @pytest.mark.parametrize("body", ATTRIBUTES)

@@ -12,9 +12,9 @@ from jcache.fingerprint import fingerprint
 from tests.helpers.fingerprints import imported
 
 SOURCE = """
-import dataclasses, operator
+import dataclasses, inspect, operator, pprint, weakref
 from collections import namedtuple
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 from omegaconf import OmegaConf
 import pydantic
@@ -38,13 +38,33 @@ class Frozen:
     def alias(self):
         me = self
         return me.lr
+    @lru_cache
+    def kept(self): return len(repr(self))
+    to_dict = dataclasses.asdict
+    shown = property(str)
+    rate = property(operator.attrgetter("name"))
+    def of_any(*given): return given[0]
+    def by_super(self): return super().__getstate__()
+    def by_hook(self): return self.__getstate__()
+    def of_self(self): return lr_of(self)
 
 class Tuple(NamedTuple):
     lr: float = 1.0
     name: str = "tuple"
     inner: Inner = Inner()
     def times(self, x): return self.lr * x
+
+@dataclasses.dataclass(unsafe_hash=True, order=True)
+class Plain:
+    lr: float = 1.0
+    name: str = "plain"
+    inner: Inner = Inner()
+    def times(self, x): return self.lr * x
+
+class Pair(Tuple):
     def first(self): return self[0]
+    def dumped(self): return self._asdict()["lr"]
+    lr_again = property(operator.itemgetter(0))
 
 class Model(pydantic.BaseModel):
     lr: float = 1.0
@@ -53,15 +73,24 @@ class Model(pydantic.BaseModel):
     _hidden: float = 1.0
     def times(self, x): return self.lr * x
 
+class Dumping(Model):
+    def dumped(self): return self.model_dump()["lr"]
+    def copied(self): return self.model_copy()
+    @property
+    def hidden(self): return self._hidden
+
 def as_dict(lr=1.0, name="dict", inner=Inner()):
     return {"lr": lr, "name": name, "inner": {"lr": inner.lr, "name": inner.name}}
 
 def as_omegaconf(**fields): return OmegaConf.create(as_dict(**fields))
 
 class Holder:
+    conf = property(operator.attrgetter("cfg"))
     def __init__(self, cfg): self.cfg = cfg
 
 def lr_of(cfg): return cfg.lr
+def equal(cfg): return cfg == type(cfg)()
+def dump_of(cfg): return cfg.model_dump()["name"]
 def lr_in(cfg): return cfg["lr"]
 def all_of(x, *, cfg=None): return lr_in(cfg) + inner_of(cfg["inner"])
 def inner_of(cfg): return cfg.get("lr")
@@ -87,7 +116,7 @@ BY_KEY = {
 }
 BOUND = {"c = CFG\n    return c.lr * x", "c = holder.cfg\n    d = c.inner\n    return d.lr + c.lr"}
 OF_CLASSES = {"CFG.times(x)"}
-OF_FROZEN = {"CFG.half * x", "CFG.third", "CFG.alias()"}
+OF_FROZEN = {"CFG.half * x", "CFG.third", "CFG.alias()", "CFG.of_self()"}
 PASSED_ON = {"lr_in(CFG)", "all_of(x, cfg=CFG)", "c = holder.cfg\n    return lr_in(c) + c['lr']"}
 PASSED = {"lr_of(CFG)", "partial(lr_of, CFG)()", "lr_of(cfg=holder.cfg)", "c = CFG\n    return lr_of(c)"}
 WHOLE = (
@@ -105,6 +134,17 @@ WHOLE = (
         "globals()['CFG'].lr",
         "eval('CFG.lr')",
     ),
+    *("CFG == type(CFG)()", "{type(CFG)(): 1}.get(CFG)", "[type(CFG)()].count(CFG)", "operator.eq(CFG, type(CFG)())"),
+    *("max(CFG, type(CFG)()).name", "CFG in [type(CFG)()]", "pprint.pformat(CFG)", "inspect.getattr_static(CFG, NAME)"),
+    *("equal(CFG)", "lru_cache(equal)(CFG)", "weakref.ref(CFG)() == type(CFG)()", "'%s' % CFG", "CFG.__repr__()"),
+    *("CFG.kept()", "CFG.to_dict()['name']", "CFG.shown", "CFG.rate", "CFG.of_any().name", "CFG.by_super()['name']"),
+    *("CFG.by_hook()['name']", "CFG.dumped()", "CFG.lr_again", "CFG.copied().name", "CFG.hidden", "dump_of(CFG)"),
+    *(
+        "holder.cfg['lr'] + len(holder.conf['name'])",
+        "(lambda g=getattr: g(holder, 'cfg').name)() + str(holder.cfg.lr)",
+    ),
+    *("'{0.cfg.name}'.format(holder) + str(holder.cfg.lr)", "holder.__getstate__()['cfg'].name + str(holder.cfg.lr)"),
+    *("[value for _, value in CFG.items()] + [CFG['lr']]", "CFG['inner.lr']", "CFG['lr'] + CFG.get('inner.lr', 0)"),
     *("list(map(lr_of, [CFG]))", "dict(**CFG)['lr']", "vars(holder)['cfg'].lr", "CFG.copy(update={})", "CFG.inner"),
 )
 
@@ -163,7 +203,7 @@ FIELDS = st.fixed_dictionaries(
     "expression", sorted({*BY_NAME, *BY_KEY, *BOUND, *OF_CLASSES, *OF_FROZEN, *PASSED, *PASSED_ON, *WHOLE})
 )
 @settings(max_examples=15)
-@given(maker=st.sampled_from(MAKERS), one=FIELDS, other=FIELDS)
+@given(maker=st.sampled_from([*MAKERS, "Pair", "Dumping", "Plain"]), one=FIELDS, other=FIELDS)
 def test_equal_keys_give_equal_results(
     tmp_path_factory: pytest.TempPathFactory, expression: str, maker: str, one: dict[str, Any], other: dict[str, Any]
 ) -> None:

@@ -5,7 +5,7 @@ Where a function is passed something, its parameter is asked in its place, see `
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import accumulate
 from types import CodeType
@@ -17,13 +17,20 @@ from jcache.fingerprint.uses import CELLS, GLOBALS, LOADS, NAMES, indexes, state
 
 PASSED: Final = "()"
 """What is asked by passing something to a function that is not known."""
+COMPARED: Final = "=="
+"""What is asked by comparing or showing something, or by looking for it in a container."""
 _BIND_LOCAL: Final = frozenset({"STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
 _DEEPEST: Final = 8  # items within one another
 _STORE_AND_LOAD: Final = "STORE_FAST_LOAD_FAST"
 _CALLS: Final = frozenset({"CALL", "CALL_KW"})
+_COMPARES: Final = frozenset(
+    {"COMPARE_OP", "CONTAINS_OP", "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BINARY_OP", "BINARY_SUBSCR",
+     "STORE_SUBSCR", "DELETE_SUBSCR", "UNARY_NOT", "CALL_INTRINSIC_1"}
+)  # fmt: skip
 _READ_WHOLE: Final = frozenset(  # functions and methods that show, compare or iterate over what they are given
-    {"ascii", "dict", "format", "frozenset", "hash", "iter", "join", "list", "map", "max", "min", "print", "repr",
-     "set", "sorted", "str", "sum", "tuple", "zip"}
+    {"all", "any", "ascii", "bool", "dict", "enumerate", "filter", "hash", "iter", "len", "list", "map", "max", "min",
+     "print", "repr", "reversed", "set", "sorted", "str", "sum", "tuple", "zip", "format_map"}
+    | {name for kind in (dict, list, set, frozenset, str, tuple, deque) for name in dir(kind)}
 )  # fmt: skip
 
 
@@ -43,7 +50,7 @@ class Passed(NamedTuple):
 
 Ask = str | Passed | None
 """``[key]`` for ``n["key"]`` and ``n.get("key")``, ``.key`` for an attribute, PASSED or `Passed` for an argument of a
-call, and None for any other use."""
+call, COMPARED, and None for any other use."""
 
 
 class Asks(NamedTuple):
@@ -165,16 +172,14 @@ def _item(listing: list[Step], at: int) -> tuple[str, int] | None:
 
 
 def _passed(listing: list[Step], at: int) -> Ask:
-    """Return to which function something is passed that is on the stack after an instruction; None for another use."""
-    before = [listing[number] for number in statement_before(listing, at)]
-    if listing[at].called or any(each.called and each.value in _READ_WHOLE for each in before):
-        return None
+    """Return how something is used that is on the stack after an instruction: passed to a function, compared, …"""
     above = 0  # the number of values above it on the stack
     for end, each in enumerate(listing[at + 1 :], at + 1):
         if each.name != "KW_NAMES" and above + each.effect < 1:
             above -= each.name == "CALL_KW"  # the names of keywords are above the arguments then
-            is_argument = each.name in _CALLS and above < each.number
-            return _called(listing, at, end, each.number - 1 - above) if is_argument else None
+            is_argument = each.name in _CALLS and above < each.number and not listing[at].called
+            other = COMPARED if each.name in _COMPARES else None
+            return _called(listing, at, end, each.number - 1 - above) if is_argument else other
         above += each.effect
     return None
 
@@ -188,13 +193,15 @@ def _called(listing: list[Step], at: int, end: int, place: int) -> Ask:
         end: the place of the call.
         place: the number of arguments before it.
     """
-    call, before, begun = listing[end], listing[end - 1], list[int]()
-    for number in range(statement_before(listing, at).start, end):
+    call, before, begun, start = listing[end], listing[end - 1], list[int](), statement_before(listing, at).start
+    for number in range(start, end):
         if listing[number].name.startswith("CALL"):
             begun = begun[:-1] if begun else [end]
         if listing[number].called:
             begun.append(number)
-    start = first = begun[-1] if begun else end
+    if not begun or begun[-1] >= at:  # what another call returns is called, or what is not known
+        return PASSED if any(each.name.startswith("CALL") for each in listing[start:at]) else None
+    first = begun[-1]
     while first and listing[first].name in ATTRIBUTE:
         first -= 1
     chain = [listing[first].value]
@@ -202,11 +209,9 @@ def _called(listing: list[Step], at: int, end: int, place: int) -> Ask:
         if each.name not in ATTRIBUTE:
             break
         chain.append(each.value)
-    if (
-        start >= at
-        or listing[first].name not in GLOBALS | CELLS
-        or not _are_arguments(listing[first + len(chain) : end])
-    ):
+    if chain[-1] in _READ_WHOLE:
+        return COMPARED
+    if listing[first].name not in GLOBALS | CELLS or not _are_arguments(listing[first + len(chain) : end]):
         return PASSED
     names = before.value if before.name == "KW_NAMES" or call.name == "CALL_KW" else ()
     keyword = place - (call.number - len(names))

@@ -96,7 +96,7 @@ def is_holder(cls: type) -> bool:
 
 def is_whole(cls: type) -> bool:
     """Return whether all attributes of the instances of a user's class count."""
-    classes = [each for each in cls.__mro__[:-1] if not is_holder(each)]
+    classes = [each for each in cls.__mro__ if each.__module__ != "builtins" and not is_holder(each)]
     return cls in registry() or any(name in vars(each) for each in classes for name in GIVES_ANY)
 
 

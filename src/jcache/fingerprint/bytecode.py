@@ -30,7 +30,9 @@ _STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLO
                            "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
 _ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "COPY"})
 NOTHING: Final = ("nothing",)
-_BY_NAME: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller", "__getattribute__"})
+_BY_NAME: Final = frozenset({"getattr", "getattr_static", "hasattr", "attrgetter", "methodcaller", "__getattribute__"})
+_READS_ALL: Final = frozenset({"__dict__", "__getstate__", "__reduce__", "__reduce_ex__"})
+_FIELD: Final = re.compile(r"[.\[](\w+)")  # of a text for `format`, as in ``{0.name[key]}``
 _GETTERS: Final = frozenset({"attrgetter", "methodcaller"})
 _MOST_GIVEN: Final = 3
 _TAKES: Final = ATTRIBUTE | {"LOAD_SUPER_ATTR"}
@@ -110,6 +112,7 @@ class CodeReads:
         filled: those in which the code stores items.
         said: those that it gives to the methods of loggers, or to others of these names.
         counted: those of variables of which it does nothing but ``n += 1``.
+        computed: what it reads attributes of whose names it computes, see `computed`.
         told_by: the names of the globals with which it prints and logs, see `uses.without_told`.
         bindings: the import chains that each local name may be bound to.
     """
@@ -123,6 +126,7 @@ class CodeReads:
         self.filled: set[str] = set()
         self.said: set[str] = set()
         self.counted: set[str] = set()
+        self.computed: set[Chain | None] = set()
         self.told_by: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
 
@@ -141,6 +145,7 @@ def reads(code: CodeType, *, untold: bool = False) -> CodeReads:
     found.counted.update(uses.only_counted([step for listing in listings for step in listing]))
     for one, listing in zip(codes, listings, strict=True):
         by_text = set(written(one, listing))
+        found.computed |= computed(listing) if not _BY_NAME.isdisjoint(one.co_names) else set()
         found.attributes.update((each.value for each in listing if each.name in _TAKES), by_text)
         found.used.update(by_text, uses.used(listing))
         found.ways.update(ways.ways(listing), ((each, ways.Way.WHOLE) for each in by_text))
@@ -151,27 +156,46 @@ def reads(code: CodeType, *, untold: bool = False) -> CodeReads:
 
 
 def written(code: CodeType, listing: list[Step]) -> Iterator[str]:
-    """Yield the names of attributes that are texts in the code; "*" if the code may compute such a name."""
+    """Yield the names of attributes that are texts in the code; "*" if the code may compute such a name.
+
+    Those of `computed` are left out.
+    """
     uses = _BY_NAME.intersection(code.co_names)
     matches = [each for each in listing if each.name == "MATCH_CLASS"]
-    if "__dict__" in code.co_names or any(each.number for each in matches) or (uses and _computes(listing)):
+    reads_all = not _READS_ALL.isdisjoint(code.co_names) or any(each.number for each in matches)
+    if reads_all or (uses and None in computed(listing)):
         yield "*"
     for each in code.co_consts if uses or matches else ():
         for name in each if isinstance(each, tuple) else (each,):
             if isinstance(name, str):
                 yield from name.split(".")
+    for each in code.co_consts if "format" in code.co_names or "format_map" in code.co_names else ():
+        yield from _FIELD.findall(each) if isinstance(each, str) and "{" in each else ()
 
 
-def _computes(listing: list[Step]) -> bool:
-    """Return whether a function such as `getattr` may be called with a name that is no constant."""
+def computed(listing: list[Step]) -> set[Chain | None]:
+    """Return of what a function such as `getattr` may read an attribute whose name is no constant.
+
+    Returns:
+        The chains of globals of which it does, for ``getattr(np.linalg, name)``; None among them for anything else.
+    """
+    found = set[Chain | None]()
     for at, each in enumerate(listing):
         if each.value in _BY_NAME and each.name in _GLOBAL | ATTRIBUTE:
             given = list(takewhile(lambda step: step.name not in _CALLS, listing[at + 1 :]))
             count = listing[at + 1 + len(given)].number if listing[at + 1 + len(given) :] else 0
             fixed = given if each.value in _GETTERS else given[1 - count : 2 - count or None]
             if count > _MOST_GIVEN or not fixed or not all(map(_text, fixed)) or any(step.called for step in given):
-                return True
-    return False
+                found.add(_receiver(given) if each.value == "getattr" and each.name in _GLOBAL else None)
+    return found
+
+
+def _receiver(given: list[Step]) -> Chain | None:
+    """Return the chain of the global that is the first of several arguments; None if that is anything else."""
+    after = list(takewhile(lambda step: step.name in ATTRIBUTE, given[1:]))
+    following = given[1 + len(after) :]
+    is_global = bool(following) and given[0].name in _GLOBAL and following[0].name.startswith("LOAD_")
+    return (given[0].value, *(step.value for step in after)) if is_global else None
 
 
 def _imports(listing: list[Step], found: CodeReads) -> None:

@@ -31,6 +31,7 @@ class Meaning(NamedTuple):
     digest: bytes
     lookups: tuple[Lookup, ...]  # of names from outside of the function, sorted
     ways: frozenset[tuple[str, Way]]  # names with the ways in which it uses containers of these names
+    computed: frozenset[Chain]  # globals of which it reads attributes whose names it computes
     asks: Callable[[], Asks]  # returns what it asks of names and of its parameters
     is_logger: bool  # whether it has the name of a logger's method
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
@@ -92,4 +93,5 @@ def _meaning(code: CodeType, *, untold: bool = False) -> Meaning:
     kinds = found.attributes, found.used, found.filled, found.said, found.counted, found.told_by
     names, is_logger = map(frozenset[str], kinds), code.co_name in TELLS
     asks = functools.cache(functools.partial(asks_in, code, untold=untold))  # few walks need it
-    return Meaning(signature(code), tuple(lookups), frozenset(found.ways), asks, is_logger, *names)
+    computed = frozenset(each for each in found.computed if each is not None)
+    return Meaning(signature(code), tuple(lookups), frozenset(found.ways), computed, asks, is_logger, *names)

@@ -18,7 +18,8 @@ from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused, type_name
-from jcache.fingerprint.values import CACHED, Encoder
+from jcache.fingerprint.selection import CACHED
+from jcache.fingerprint.values import Encoder
 from jcache.jax_internals.registry import registry
 
 FUNCTIONS: Final = "(functions)"  # stands among the names of globals for all functions to which they lead

@@ -133,6 +133,15 @@ def imported(name: str) -> Resolved:
     return Resolved(module, name, name, origins.of_module(module), name, inside=True)
 
 
+def is_of_library(chain: Chain, function: types.FunctionType) -> bool:
+    """Return whether a chain of names leads a function to a library's module."""
+    live: Any = function  # some versions of typeshed lack `__builtins__`
+    value = find(chain, function.__globals__, live.__builtins__).value
+    if isinstance(value, Unimported):
+        return True
+    return type(value) is types.ModuleType and origins.of_module(value) not in {origins.USER, origins.OURS}
+
+
 def is_made_of_users(value: Any, depth: int = 4) -> bool:
     """Return whether a value that a library holds is made of the user's code."""
     if depth == 0:

@@ -1,15 +1,19 @@
 """What code asks of something through the functions of the user's to which it passes it."""
 
+# ruff: noqa: ANN401 - programs hold anything
+
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any, Final
 
 from jcache.fingerprint import name_resolution, origins
-from jcache.fingerprint.asks import PASSED, Passed, is_within
+from jcache.fingerprint.asks import COMPARED, PASSED, Passed, is_within
 from jcache.fingerprint.code import meaning_of
 
+_PASS_ON: Final = frozenset({"jax", "jaxlib", "flax", "equinox", origins.OURS})
 Seen = frozenset[tuple[CodeType, str]]
 _NONE: Final[Seen] = frozenset()
 
@@ -23,10 +27,12 @@ def followed(function: FunctionType, name: str, passed: Passed, seen: Seen = _NO
         passed: to what it passes that.
         seen: parameters that have been looked at.
     """
-    callee = _callee(function, passed)
+    found = _found(function, passed)
+    is_users = type(found) is FunctionType and name_resolution.of_function(found) == origins.USER
+    callee = found if is_users else None
     parameter = None if callee is None else _parameter(callee.__code__, passed.argument)
     if callee is None or parameter is None:
-        yield name, PASSED
+        yield name, PASSED if is_users or _passes_on(found) else COMPARED
     elif (callee.__code__, parameter) not in seen:
         seen |= {(callee.__code__, parameter)}
         for inner, asks in meaning_of(callee).asks().of_parameters.items():
@@ -38,17 +44,26 @@ def followed(function: FunctionType, name: str, passed: Passed, seen: Seen = _NO
                     yield derived, each
 
 
-def _callee(function: FunctionType, passed: Passed) -> FunctionType | None:
-    """Return the function of the user's to which a function passes something; None for anything else."""
+def _found(function: FunctionType, passed: Passed) -> Any:
+    """Return what a function passes something to; None if that is not known."""
     if passed.is_global:
         live: Any = function  # some versions of typeshed lack `__builtins__`
-        value = name_resolution.find(passed.chain, function.__globals__, live.__builtins__).value
-    else:
-        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        name, *attributes = passed.chain
-        value = name_resolution.content_of(cells[name]) if name in cells and not attributes else None
-    is_users = type(value) is FunctionType and name_resolution.of_function(value) == origins.USER
-    return value if is_users else None
+        return name_resolution.find(passed.chain, function.__globals__, live.__builtins__).value
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    name, *attributes = passed.chain
+    return name_resolution.content_of(cells[name]) if name in cells and not attributes else None
+
+
+def _passes_on(value: Any) -> bool:
+    """Return whether a callable is known to read no more of what it is passed than attributes by their names.
+
+    That is a class of the user's, what JAX makes of functions, or a function of JAX, flax or equinox.
+    """
+    if value is None or value is isinstance or value is functools.partial:
+        return True
+    home = value.__module__ if isinstance(value, type | FunctionType) else type(value).__module__
+    origin = origins.of_module_named(str(home))
+    return (isinstance(value, type) and origin == origins.USER) or origin in _PASS_ON
 
 
 def _parameter(code: CodeType, argument: int | str) -> str | None:

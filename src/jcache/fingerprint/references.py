@@ -20,7 +20,7 @@ from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, tagged, text
 from jcache.fingerprint.opaque import compiled
 from jcache.fingerprint.parts import Part, Parts
-from jcache.fingerprint.selection import Names
+from jcache.fingerprint.selection import Names, is_model_by_name
 from jcache.jax_internals.registry import registry
 
 _NO_CELL: Final = b"empty0:"
@@ -136,6 +136,7 @@ class References(Parts, ABC):
         Return None for any other value, except that jcache's own wrappers are encoded by what they wrap.
         """
         self.note_reached(value)
+        self.names.update([ALL] if value is getattr else [])  # a value, which code may call by any name
         if hasattr(type(value), "__getattr__"):  # it may return a value for any name
             known = vars_of(value)
         else:
@@ -260,7 +261,7 @@ class References(Parts, ABC):
         if type(cls).mro is not type.mro:
             items += [text("(order)"), *map(self.class_, cls.__mro__)]
         found = list(members(cls))
-        wholly = self._is_whole(cls)
+        wholly = self._is_whole(cls) and not is_model_by_name(self, cls)
         if not wholly:
             methods.add_names([cls], self.names)
         self.note_order_of(label, (name for name, _ in found))

@@ -1,34 +1,43 @@
-"""Selection of the items of dicts and of configurations that count: those for which code asks by their names.
+"""Selection of the fields of configurations that count: those for which code asks by their names.
 
-A configuration is an object whose fields do not change by themselves: an instance of a frozen dataclass, a named tuple,
-a pydantic model, or a configuration of ml_collections or OmegaConf. Code that does anything else with it than to ask
-for a field, such as to compare it or to pass it on, uses all of it.
+Code that does anything else with a configuration than to ask for a field, such as to compare it or to iterate over it,
+uses all of it. The attributes of other objects count by name as well, but for those of dataclasses that are compared.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.fingerprint import attributes, methods
-from jcache.fingerprint.asks import PASSED
+from jcache.fingerprint.asks import COMPARED, PASSED, Passed
 from jcache.fingerprint.code import meaning_of
-from jcache.fingerprint.describe import in_short, vars_of
+from jcache.fingerprint.configurations import (
+    REFERENCE,
+    compares_fields,
+    fields_of,
+    is_by_name,
+    is_model,
+    is_of_library,
+    is_simple,
+    names_of_bases,
+    own_classes,
+)
+from jcache.fingerprint.describe import in_short
 from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
-from jcache.fingerprint.type_keys import type_key
-from jcache.jax_internals.registry import registry
+from jcache.fingerprint.passes import followed
+from jcache.fingerprint.snapshot import IN_LIBRARY, IN_OBJECT
 
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
 
+CACHED: Final = "cached property"
 _PLAIN: Final = frozenset({*SCALARS, dict, list, tuple, set, frozenset})
-_OF_TUPLES: Final = frozenset({"_asdict", "_replace", "_make", "_fields", "_field_defaults"})
 Names = tuple[str, ...]
 
 
@@ -49,11 +58,18 @@ class Narrowed(NamedTuple):
 
 
 class Selected:
-    """The fields of a configuration that count, in its place."""
+    """The fields of a configuration that count, in its place.
 
-    def __init__(self, kind: type, fields: Mapping[str, Any]) -> None:
+    Args:
+        kind: the type of the configuration.
+        fields: the fields by name.
+        within: the names of the configuration as a holder of containers.
+    """
+
+    def __init__(self, kind: type, fields: Mapping[str, Any], within: Set[str]) -> None:
         self.kind = kind
         self.fields = fields
+        self.within = within
 
     def in_words(self) -> str:
         shown = [f"{name}={in_short(each)}" for name, each in sorted(self.fields.items())]
@@ -61,39 +77,49 @@ class Selected:
 
 
 def encode_selected(encoder: Encoder, value: Selected) -> bytes:
-    return several(b"selected", [encoder.class_(value.kind), encoder.attributes(value.fields.items())])
+    kind = encoder.class_(value.kind)
+    return several(b"selected", [kind, encoder.members(value.fields.items(), value.within)])
 
 
 def select(encoder: Encoder, names: Names, value: Any) -> Any:
     """Return a dict or configuration without the items that code does not name, which are set aside.
 
-    Anything else is returned as it is, and so is what code uses in another way than by constant names.
+    Anything else is returned as it is, and so is what code uses in another way than by constant names, or reaches by
+    other names than these.
 
     Args:
         encoder: the encoder, whose walk has visited the code.
         names: the names by which code reaches the value.
         value: any value.
     """
-    fields = None if encoder.is_given else _fields(encoder, value)
-    if fields is None or not encoder.leaves_out(*(f"{name}[]" for name in names)):
-        return value
+    fields = None if encoder.is_given else fields_of(value)
     kind = type(value)
-    found = Narrowed(names, id(value), kind, frozenset(map(str, fields)))
-    if _is_used(encoder, found):
+    compares = fields is None and compares_fields(kind) and not encoder.is_given
+    if fields is None and not compares:
+        return value
+    found = Narrowed(names, id(value), kind, frozenset(map(str, fields or ())))
+    if not encoder.leaves_out(*(f"{name}[]" for name in names)) or _is_used(encoder, found):
+        encoder.compared.update([id(value)] if compares else [])
+        return value
+    if fields is None:
+        encoder.note_selected(found, value)
         return value
     if kind is dict:
         return _of_dict(encoder, found, fields, value)
-    methods.add_names(_own(encoder, kind), encoder.names)
+    methods.add_names(own_classes(kind), encoder.names)
     encoder.note_selected(found, value)
     kept = {}
     for key, each in sorted(fields.items()):
         inner = (key, *(f"{name}[{key}]" for name in names))
-        if not encoder.names.isdisjoint(inner) and not attributes.is_kept(kind, key):
+        is_derived = attributes.is_kept(kind, key)
+        if not encoder.names.isdisjoint(inner) and not is_derived:
             kept[key] = select(encoder, inner, encoder.then(value, key, each))
             continue
-        encoder.aside.update(() if attributes.is_kept(kind, key) else inner)
-        encoder.set_aside(f"attribute {key} of {kind.__qualname__}", each)
-    return Selected(kind, kept)
+        encoder.aside.update(() if is_derived else inner)
+        encoder.set_aside(f"{CACHED if is_derived else 'attribute'} {key} of {kind.__qualname__}", each)
+    if REFERENCE in kept.values():
+        return value
+    return Selected(kind, kept, {*names, *(IN_LIBRARY if is_of_library(kind) else IN_OBJECT)})
 
 
 def _of_dict(encoder: Encoder, found: Narrowed, fields: Mapping[Any, Any], value: Any) -> Any:
@@ -106,7 +132,7 @@ def _of_dict(encoder: Encoder, found: Narrowed, fields: Mapping[Any, Any], value
             encoder.aside.update(inner)
         else:
             kept[key] = select(encoder, inner, each) if inner else each
-    if not kept or (not left_out and all(kept[key] is each for key, each in fields.items())):
+    if not left_out and all(kept[key] is each for key, each in fields.items()):
         return value
     encoder.note_selected(found, value)
     if left_out:
@@ -118,11 +144,30 @@ def found_whole(encoder: Encoder) -> set[str]:
     """Return a mark for each name of what has been selected from, though code uses it in another way, too."""
     by_address = dict[int, set[Names]]()
     for each in encoder.selected:
-        if not (issubclass(each.kind, tuple) or attributes.is_frozen(each.kind)):
+        if not (issubclass(each.kind, tuple) or attributes.is_frozen(each.kind) or compares_fields(each.kind)):
             by_address.setdefault(each.address, set()).add(each.names)
     shared = {names for at, known in by_address.items() if at in encoder.seen or len(known) > 1 for names in known}
-    whole = (each.names for each in encoder.selected if each.names in shared or _is_used(encoder, each))
+    whole = (
+        each.names
+        for each in encoder.selected
+        if each.names in shared or _is_used(encoder, each) or not _is_asked(encoder, each)
+    )
     return {f"{name}[]" for names in whole for name in names}
+
+
+def is_model_by_name(encoder: Encoder, cls: type) -> bool:
+    """Return whether code uses the objects of a pydantic model by names of the user's alone."""
+    if not is_model(cls) or not encoder.leaves_out():
+        return False
+    inherited = names_of_bases(cls)
+    is_alone = encoder.names.isdisjoint(inherited)
+    encoder.aside.update(inherited if is_alone else ())
+    return is_alone
+
+
+def _is_asked(encoder: Encoder, found: Narrowed) -> bool:
+    """Return whether code asks for something by the names of a configuration, else it reaches it in another way."""
+    return compares_fields(found.kind) or any(map(encoder.snapshot.asked_of, found.names))
 
 
 def _is_used(encoder: Encoder, found: Narrowed) -> bool:
@@ -130,79 +175,55 @@ def _is_used(encoder: Encoder, found: Narrowed) -> bool:
     asked = set[str | None]().union(*map(encoder.snapshot.asked_of, found.names))
     encoder.names |= encoder.snapshot.items()
     names = {each[1:] for each in asked if each and each[0] == "."}
-    if None in asked or (PASSED in asked and not _is_by_name(found.kind)):
+    if compares_fields(found.kind):
+        return any(each and each[:3] in {COMPARED, ".__"} for each in asked)  # special methods are generated, too
+    if not asked.isdisjoint({None, COMPARED}) or (PASSED in asked and not is_by_name(found.kind)):
         return True
     if found.kind is dict:
         return bool(names)
-    own = {name for cls in _own(encoder, found.kind) for name in vars(cls)} - _OF_TUPLES
-    return not names <= own | found.fields or any(map(_uses_itself, _called(encoder, found.kind)))
+    if is_of_library(found.kind):  # a method of such a class hides a field of its name, and keys may be paths
+        return any(hasattr(found.kind, each) for each in names) or any("." in each[1:] for each in asked if each)
+    if PASSED in asked:  # any code may ask for what a library's base class has
+        names = names | (encoder.names & names_of_bases(found.kind))
+    return _uses_itself(encoder, found, names)
 
 
-def _is_by_name(kind: type) -> bool:
-    """Return whether the fields of a configuration are attributes alone, which every function asks for by name."""
-    return kind.__module__.partition(".")[0] not in _LIBRARIES and not issubclass(kind, dict | tuple)
+def _uses_itself(encoder: Encoder, found: Narrowed, names: Set[str]) -> bool:
+    """Return whether a method of the user's does anything else with a configuration than to ask for its fields.
+
+    Args:
+        encoder: the encoder.
+        found: the configuration.
+        names: the attributes for which other code asks.
+    """
+    members = [each for cls in own_classes(found.kind) for each in vars(cls).copy().items()]
+    simple = {name for name, value in members if is_simple(found.kind, name, value)}
+    known = simple | found.fields
+    if not names <= known or any(name in encoder.names for name, _ in members if name not in known):
+        return True
+    return any(
+        _uses_first(function, known, by_name=is_by_name(found.kind)) for function in _called(encoder, found.kind)
+    )
 
 
-def _uses_itself(function: FunctionType) -> bool:
-    """Return whether a method does anything else with the object than to ask for attributes."""
-    first = function.__code__.co_varnames[:1]
-    asked = meaning_of(function).asks().of_parameters.get(first[0], ()) if first else ()
-    return any(each is None or each[0] == "[" for each in asked)
+def _uses_first(function: FunctionType, known: Set[str], *, by_name: bool) -> bool:
+    """Return whether a method does anything else with the object than to ask for known attributes."""
+    code = function.__code__
+    if not code.co_argcount or "super" in code.co_names:
+        return True
+    first, asked = code.co_varnames[0], set[str | None]()
+    for each in meaning_of(function).asks().of_parameters.get(first, ()):
+        through = followed(function, first, each) if isinstance(each, Passed) else [(first, each)]
+        asked.update(what for name, what in through if name == first)
+    allowed = {f".{each}" for each in known} | ({PASSED} if by_name else set())
+    return not asked <= allowed
 
 
 def _called(encoder: Encoder, kind: type) -> Iterator[FunctionType]:
     """Yield the methods of the user's that code may call on an instance."""
-    for cls in _own(encoder, kind):
+    for cls in own_classes(kind):
         for name, value in vars(cls).copy().items():
             is_of_class = name in methods.CONSTRUCTORS or isinstance(value, staticmethod | classmethod)
             is_called = methods.is_reached(cls, name, value, encoder.names) and not methods.is_generated(value)
             if is_called and not is_of_class:
                 yield from (each for each in attributes.functions_of(value) if origin_of(each) == USER)
-
-
-def _own(encoder: Encoder, kind: type) -> list[type]:
-    return [cls for cls in kind.__mro__[:-1] if not encoder.is_library(cls)]
-
-
-def _fields(encoder: Encoder, value: Any) -> Mapping[Any, Any] | None:
-    """Return the items of a dict or the fields of a configuration; None for any other object."""
-    kind = type(value)
-    if kind is dict:
-        return cast("dict[Any, Any]", value)
-    if encoder.is_library(kind):
-        is_there = kind.__qualname__ in _OF_LIBRARIES and kind.__module__.partition(".")[0] in _LIBRARIES
-        return _OF_LIBRARIES[kind.__qualname__](value) if is_there else None
-    own = _own(encoder, kind)
-    if kind in registry() or type_key(kind) or any(name in vars(cls) for cls in own for name in attributes.GIVES_ANY):
-        return None
-    bases = [each for each in kind.__mro__[:-1] if each not in own and not attributes.is_neutral(each)]
-    if issubclass(kind, tuple):
-        names: Any = getattr(kind, "_fields", None)
-        is_named = type(names) is tuple and set(bases) <= {tuple}
-        return {**dict(zip(names, tuple.__iter__(value), strict=True)), **vars_of(value)} if is_named else None
-    model = getattr(sys.modules.get("pydantic.main"), "BaseModel", None)
-    is_configuration = bases[-1] is model if bases else attributes.is_frozen(kind)
-    return dict(attributes.held(value)) if is_configuration and attributes.is_plain(kind, object) else None
-
-
-def _of_ml_collections(value: Any) -> Mapping[Any, Any]:
-    return dict(object.__getattribute__(value, "_fields"))
-
-
-def _of_omegaconf(value: Any) -> Mapping[Any, Any] | None:
-    """Return the plain values in a configuration, and those parts that hold others as they are; None with references
-    to other values.
-    """
-    content = vars_of(value).get("_content")
-    if type(content) is not dict or "${" in str(vars_of(value._get_root()).get("_content")):
-        return None
-    plain = {key: vars_of(each) for key, each in content.items()}
-    return {key: each["_val"] if "_val" in each else content[key] for key, each in plain.items()}
-
-
-_LIBRARIES: Final = frozenset({"ml_collections", "omegaconf"})
-_OF_LIBRARIES: Final[Mapping[str, Callable[[Any], Mapping[Any, Any] | None]]] = {
-    "ConfigDict": _of_ml_collections,
-    "FrozenConfigDict": _of_ml_collections,
-    "DictConfig": _of_omegaconf,
-}

@@ -30,6 +30,10 @@ _FUNCTIONS: Final = frozenset({FunctionType, BuiltinFunctionType})
 _MEMOS: Final = (dict, collections.OrderedDict, collections.defaultdict)
 IN_LIBRARY: Final = frozenset({"(library)"})  # the names of an object of a library's, for what it holds
 IN_OBJECT: Final = frozenset({"(object)"})  # those of any other object
+_OF_CONFIGURATIONS: Final = (
+    "(library)[_fields]",
+    "(library)[_content]",
+)  # where ml_collections and OmegaConf hold items
 _SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -143,7 +147,8 @@ class ValueSnapshot:
         if copy is None or not _has_grown(copy, container):
             return container
         if type(copy) in _MEMOS:  # a private dict of a library's object is a memo
-            names = {each for each in names if not each.startswith(("(library)[_", "(library)[]"))}
+            private = ("(library)[_", "(library)[]")
+            names = {each for each in names if not each.startswith(private) or each.startswith(_OF_CONFIGURATIONS)}
         if _counts(copy, container) or (len(copy) < len(container) and not _is_memo(copy, container)):
             self._more.update(names)
         elif len(copy) < len(container):

@@ -7,7 +7,7 @@ from typing import Final
 
 from jcache.fingerprint.instructions import ATTRIBUTE, INDEX, Step
 
-GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_ORGLOBALS"})
+GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 LOADS: Final = GLOBALS | CELLS | ATTRIBUTE | {"LOAD_SUPER_ATTR"}
 _BEFORE_STORE: Final = frozenset({"SWAP", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_GLOBAL"})

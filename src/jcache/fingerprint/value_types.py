@@ -150,7 +150,8 @@ def _getter(encoder: Encoder, value: Any) -> bytes:
     encoded = _reduced(encoder, value)
     made, given = value.__reduce__()[:2]
     given = given or getattr(made, "args", ())
-    encoder.names.update(*[str(each).split(".") for each in given if isinstance(each, str)])
+    names = [part for each in given if isinstance(each, str) for part in each.split(".")]
+    encoder.names.update(names, (f"{each}[]" for each in names))  # the latter stand for the whole of a dict
     return encoded
 
 

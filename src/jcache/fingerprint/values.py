@@ -18,11 +18,10 @@ from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.selection import Narrowed, select
+from jcache.fingerprint.selection import CACHED, Narrowed, select
 from jcache.fingerprint.snapshot import GROWING, IN_LIBRARY, IN_OBJECT, ValueSnapshot, names_within
 from jcache.fingerprint.value_types import UNCHANGING
 
-CACHED: Final = "cached property"
 _TOLD: Final = frozenset(
     {"__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__annotate__", "__type_params__"}
 )
@@ -45,6 +44,7 @@ class Encoder:
         self.names: set[str] = {attributes.ALL}  # of attributes that count
         self.aside: set[str] = set()  # names of attributes that were left out
         self.selected: list[Narrowed] = []  # that of which items are left out
+        self.compared: set[int] = set()  # addresses of objects that code compares or shows by all of their attributes
         self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
         self.is_given = False  # whether the caller passed the value: then all its attributes count
         self._readings = Readings()
@@ -245,7 +245,7 @@ class Encoder:
     def state(self, value: Any, beside: Collection[str] = ()) -> bytes:
         """Encode the attributes of an object that count, without those named in `beside`."""
         kind = type(value)
-        wholly = self._is_whole(kind) or attributes.is_frozen(kind)
+        wholly = self._is_whole(kind) or attributes.is_frozen(kind) or id(value) in self.compared
         found = []
         held, is_library = list(attributes.held(value)), self.is_library(kind)
         is_fixed = is_library and not attributes.is_holder(kind)
@@ -267,8 +267,12 @@ class Encoder:
                 each = each if is_fixed else self.then(value, name, each)
                 found.append((name, each if wholly or is_fixed else select(self, (name,), each)))
         self.note_order(name for name, _ in found)
-        self._within = IN_LIBRARY if is_fixed else IN_OBJECT
-        return self.attributes(found)
+        return self.members(found, IN_LIBRARY if is_fixed else IN_OBJECT)
+
+    def members(self, values: Iterable[tuple[str, Any]], within: Set[str]) -> bytes:
+        """Encode the named values that an object holds, where containers have the names within some of the object's."""
+        self._within = within
+        return self.attributes(values)
 
     def _is_whole(self, kind: type) -> bool:
         """Return whether all attributes of a class's instances count, for example because library code reads them."""

@@ -87,13 +87,13 @@ class Walk(References):
         return self.names.isdisjoint({*self.unread, *self.aside, *([attributes.ALL] if self.aside else [])})
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
-        code = function.__code__
-        known = meaning_of(function)
+        code, known = function.__code__, meaning_of(function)
         self.snapshot.visit(function, known)
-        if known.attributes:
-            self.names |= known.attributes
-            if not _NAMESPACES.isdisjoint(known.attributes):
-                self._set_modules_aside()
+        if known.computed and not all(name_resolution.is_of_library(each, function) for each in known.computed):
+            self.names.add(attributes.ALL)
+        self.names |= known.attributes
+        if not _NAMESPACES.isdisjoint(known.attributes):
+            self._set_modules_aside()
         items = self._bindings(function, known.lookups)
         items.append(known.digest)
         self._add_state(function, code, label, items)

@@ -12,6 +12,7 @@ from jcache.fingerprint.uses import ENDS_STATEMENT, LOADS, STORE_ITEM, adds, ind
 
 _NONE_TESTS: Final = ("POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_N", "POP_JUMP_BACKWARD_IF_N")
 _TAKE_APART: Final = ("UNPACK_", "MATCH_", "GET_LEN", "SWAP")
+_DEEPEST: Final = 8  # items within one another
 _OF_ITEMS: Final = frozenset({"get", "setdefault"})
 
 
@@ -39,13 +40,27 @@ def ways(listing: list[Step]) -> Iterator[tuple[str, Way]]:
     for at, each in enumerate(listing):
         if at in said or not (each.name in LOADS or (each.name == "LOAD_FAST" and not stored[each.value])):
             continue
-        name, place = each.value, at
-        while True:
-            yield from ((name, way) for way in _ways_of(listing, place, said, stored))
-            item = _item(listing, place)
-            if item is None:
-                break
-            place, name = item[0], item_name(name, item[1])
+        yield from _named_ways(each.value, listing, at, said, stored)
+
+
+def _named_ways(
+    name: str, listing: list[Step], at: int, said: set[int], stored: Counter[str]
+) -> Iterator[tuple[str, Way]]:
+    """Yield the name of what is on the stack after an instruction, and those of items in it, each with a way."""
+    left, seen = [(name, at)], set[tuple[str, int]]()
+    while left:
+        name, at = each = left.pop()
+        if each in seen or name.count("[") > _DEEPEST:
+            continue
+        seen.add(each)
+        yield from ((name, way) for way in _ways_of(listing, at, said, stored))
+        item = _item(listing, at)
+        if item is not None:
+            left.append((item_name(name, item[1]), item[0]))
+        after = listing[at + 1]
+        if after.name == "STORE_FAST" and stored[after.value] == 1:  # the items of what has a name in this function
+            places = [n for n, one in enumerate(listing) if "LOAD_FAST" in one.name and _names(one, after.value)]
+            left += [(item_name(name, item[1]), item[0]) for n in places if (item := _item(listing, n)) is not None]
 
 
 def item_name(container: str, key: str | None) -> str:
