@@ -102,6 +102,21 @@ def test_results_that_nothing_was_read_for(rates: Path) -> None:
     assert not reads.parts and reads.reason is None
 
 
+def test_a_file_that_is_only_written(tmp_path: Path) -> None:
+    """A log that a memoized function opens is no input, whatever is written to it later."""
+
+    @functools.cache
+    def log() -> Path:
+        with open(tmp_path / "log", "a") as file:
+            file.write("begun")
+        return tmp_path / "log"
+
+    log().write_text("more")
+    with Reads() as reads:
+        log()
+    assert not reads.parts and reads.reason is None
+
+
 def test_a_served_trace_hands_on_its_variables_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its key describes them in other words, which are no sign of a change."""
     monkeypatch.setattr(memos, "_of_traces", {})

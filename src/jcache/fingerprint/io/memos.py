@@ -53,6 +53,8 @@ def note(frame: FrameType, event: str, arguments: tuple[Any, ...]) -> None:
         return
     try:
         given = arguments[0] if arguments else None
+        if event == "open" and type(flags := arguments[-1]) is int and flags & os.O_ACCMODE == os.O_WRONLY:
+            return  # nothing is read, as of a log
         if isinstance(given, str | bytes | os.PathLike):
             _note(frame, event, os.fsdecode(given))
         elif given is None and event in _LISTS:
