@@ -76,8 +76,12 @@ def fingerprint(
         module = _home(call.function)
         walk = Walk(module, name, for_trace=for_trace, before=before)
         _walk(call, walk, depends_on)
+        names = set[str]()
         while not walk.is_done():
-            walk = Walk(module, name, walk.names, for_trace=for_trace, before=before)
+            if names == walk.names:  # another walk would end as this one did
+                raise GraphKeyError(f"`{name}` has no key, for jcache cannot tell which of its names count.")
+            names = set(walk.names)
+            walk = Walk(module, name, names, for_trace=for_trace, before=before)
             _walk(call, walk, depends_on)
         unread = {label: value for label, value in walk.loose if label.startswith(_ATTRIBUTES)}
         walk.snapshot.hold(walk.alive, unread)
