@@ -18,6 +18,7 @@ from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 from omegaconf import OmegaConf
 import pydantic
+import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Inner:
@@ -95,7 +96,7 @@ def lr_in(cfg): return cfg["lr"]
 def all_of(x, *, cfg=None): return lr_in(cfg) + inner_of(cfg["inner"])
 def inner_of(cfg): return cfg.get("lr")
 def whole(cfg): return sum(each for each in cfg.values() if isinstance(each, float))
-NAME = "lr"
+NAME, KIND = "lr", "exp"
 CFG = holder = None
 
 def hold(cfg):
@@ -113,6 +114,10 @@ BY_KEY = {
     'CFG["inner"]["lr"] + CFG["lr"]',
     'holder.cfg["lr"]',
     'CFG.get("lr", 2)',
+}
+COMPUTED = {
+    *("getattr(np, KIND)(CFG.lr)", "getattr(np.linalg, KIND, np.abs)(CFG.lr)", "getattr(CFG, 'lr', 1.0)"),
+    *("CFG.lr if hasattr(CFG, 'absent') else CFG.inner.lr + CFG.lr", "isinstance(CFG, str) or CFG.lr"),
 }
 BOUND = {"c = CFG\n    return c.lr * x", "c = holder.cfg\n    d = c.inner\n    return d.lr + c.lr"}
 OF_CLASSES = {"CFG.times(x)"}
@@ -141,7 +146,7 @@ WHOLE = (
     *("CFG.by_hook()['name']", "CFG.dumped()", "CFG.lr_again", "CFG.copied().name", "CFG.hidden", "dump_of(CFG)"),
     *(
         "holder.cfg['lr'] + len(holder.conf['name'])",
-        "(lambda g=getattr: g(holder, 'cfg').name)() + str(holder.cfg.lr)",
+        "getattr(holder, NAME[:0] + 'cfg').name + str(holder.cfg.lr)",
     ),
     *("'{0.cfg.name}'.format(holder) + str(holder.cfg.lr)", "holder.__getstate__()['cfg'].name + str(holder.cfg.lr)"),
     *("[value for _, value in CFG.items()] + [CFG['lr']]", "CFG['inner.lr']", "CFG['lr'] + CFG.get('inner.lr', 0)"),
@@ -179,6 +184,7 @@ FITTING = [
         (("Frozen", "Model"), PASSED),
         (("as_dict", "as_omegaconf"), PASSED_ON),
         (MAKERS[:1], OF_FROZEN),
+        (("Frozen", "Model"), COMPUTED),
     )
     for maker in makers
     for expression in sorted(expressions)
@@ -200,7 +206,7 @@ FIELDS = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize(
-    "expression", sorted({*BY_NAME, *BY_KEY, *BOUND, *OF_CLASSES, *OF_FROZEN, *PASSED, *PASSED_ON, *WHOLE})
+    "expression", sorted({*BY_NAME, *BY_KEY, *BOUND, *OF_CLASSES, *OF_FROZEN, *COMPUTED, *PASSED, *PASSED_ON, *WHOLE})
 )
 @settings(max_examples=15)
 @given(maker=st.sampled_from([*MAKERS, "Pair", "Dumping", "Plain"]), one=FIELDS, other=FIELDS)

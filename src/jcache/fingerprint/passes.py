@@ -13,6 +13,7 @@ from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.asks import COMPARED, PASSED, Passed, is_within
 from jcache.fingerprint.code import meaning_of
 
+_ASKS_BY_NAME: Final = (getattr, hasattr, isinstance, issubclass, callable, type, id, functools.partial)
 _PASS_ON: Final = frozenset({"jax", "jaxlib", "flax", "equinox", origins.OURS})
 Seen = frozenset[tuple[CodeType, str]]
 _NONE: Final[Seen] = frozenset()
@@ -57,9 +58,10 @@ def _found(function: FunctionType, passed: Passed) -> Any:
 def _passes_on(value: Any) -> bool:
     """Return whether a callable is known to read no more of what it is passed than attributes by their names.
 
-    That is a class of the user's, what JAX makes of functions, or a function of JAX, flax or equinox.
+    That is a class of the user's, what JAX makes of functions, a function of JAX, flax or equinox, or one of Python's
+    that asks for an attribute by a name: what computes that counts anyway.
     """
-    if value is None or value is isinstance or value is functools.partial:
+    if value is None or any(value is each for each in _ASKS_BY_NAME):
         return True
     home = value.__module__ if isinstance(value, type | FunctionType) else type(value).__module__
     origin = origins.of_module_named(str(home))

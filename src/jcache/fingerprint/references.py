@@ -136,7 +136,6 @@ class References(Parts, ABC):
         Return None for any other value, except that jcache's own wrappers are encoded by what they wrap.
         """
         self.note_reached(value)
-        self.names.update([ALL] if value is getattr else [])  # a value, which code may call by any name
         if hasattr(type(value), "__getattr__"):  # it may return a value for any name
             known = vars_of(value)
         else:
