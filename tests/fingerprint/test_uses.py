@@ -116,6 +116,14 @@ def test_what_is_only_told(body: str) -> None:
     assert any(each.value == "n" for each in left) is (body in MORE_THAN_TELLS)
 
 
+def test_what_is_told_first() -> None:
+    """Also in a function that has variables of another one, or gives it some."""
+    space: dict[str, FunctionType] = {}
+    exec("def outer(n):\n def inner(x):\n  print(n)\n  return lambda: x\n return inner", space)
+    inner = nested(space["outer"].__code__)[1]
+    assert not any(each.value == "n" for each in uses.without_told(steps_of(inner))[0])
+
+
 def test_what_tells() -> None:
     """The names of the globals that are called, or whose methods are called."""
     assert uses.without_told(steps_of(made("print(x)\n    logger.info(x)").__code__))[1] == {"print", "logger"}

@@ -5,7 +5,7 @@ import sys
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
-_SILENT: Final = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "NOT_TAKEN", "RESUME"})
+_SILENT: Final = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "NOT_TAKEN", "RESUME", "MAKE_CELL", "COPY_FREE_VARS"})
 _NULL: Final = "PUSH_NULL"
 _PREPARES: Final = frozenset({_NULL, "PRECALL"})
 _NULL_AFTER: Final = sys.version_info >= (3, 13)
