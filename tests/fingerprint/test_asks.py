@@ -18,6 +18,7 @@ ASKS = {
     "z = n\n    w = z\n    x = w['a'] + z.b": {"[a]", ".b"}, "x = n\n    z = 1": set(),
     "z = n\n    for _ in x: w = z; z = w['a']": {None},
     "x = n['a'].b": {"[a]"}, "x = n.get": {".get"}, "n.a = n.b": {".b", None},
+    "x = 'a' in n": {"[a]"}, "x = 'a' not in o.n": {"[a]"}, "x = 'a' in n and n['a']": {"[a]"},
 }  # fmt: skip
 OPENS = (
     *("n.get(x)", "n['a'] = 1", "n['a'] += 1", "del n['a']", "x = n[x]", "x = n['a', 'b']", "x = n[0]"),
@@ -29,7 +30,7 @@ OPENS = (
         "x = n.get('a' + y)",
         "x = n.get('a', 1, 2)",
         "x = n.get('a', x + 1)",
-        "x = 'a' in n",
+        "x = y in n",
         "x = n.get('a' == y)",
     ),
     *("x = (('a' if x else 'b') in n)", "x = n.get(f'a{x}')", "x = n['a' + y]"),

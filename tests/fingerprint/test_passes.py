@@ -50,6 +50,7 @@ ASKED: dict[str, set[tuple[str, str | None]]] = {
     "partial(rate, CFG)()": {("CFG", "()")},
     "pprint.pformat(CFG)": {("CFG", COMPARED)},
     "jax.grad(CFG)": {("CFG", "()")},
+    "jax.value_and_grad(twice)(x, CFG)": {("CFG", "[lr]"), ("CFG", "[n]")},
     "missing(CFG)": {("CFG", COMPARED)},
 }
 

@@ -122,7 +122,12 @@ COMPUTED = {
 BOUND = {"c = CFG\n    return c.lr * x", "c = holder.cfg\n    d = c.inner\n    return d.lr + c.lr"}
 OF_CLASSES = {"CFG.times(x)"}
 OF_FROZEN = {"CFG.half * x", "CFG.third", "CFG.alias()", "CFG.of_self()"}
-PASSED_ON = {"lr_in(CFG)", "all_of(x, cfg=CFG)", "c = holder.cfg\n    return lr_in(c) + c['lr']"}
+PASSED_ON = {
+    "lr_in(CFG)",
+    "CFG['lr'] if 'absent' not in CFG else 0",
+    "all_of(x, cfg=CFG)",
+    "c = holder.cfg\n    return lr_in(c) + c['lr']",
+}
 PASSED = {"lr_of(CFG)", "partial(lr_of, CFG)()", "lr_of(cfg=holder.cfg)", "c = CFG\n    return lr_of(c)"}
 WHOLE = (
     *("getattr(CFG, NAME)", "operator.attrgetter(NAME)(CFG)", "vars(CFG)['lr']"),
@@ -247,6 +252,18 @@ def test_a_field_that_the_code_names_later_counts(tmp_path: Path) -> None:
     with imported(tmp_path, source(held) + "FUNCTIONS = [lambda: CFG['name']]\n") as model:
         first, other = keys_of(model, "as_dict", {}, {"name": "other"})
     assert first != other
+
+
+def test_a_field_that_is_looked_for_and_comes_later_counts(tmp_path: Path) -> None:
+    """Where code asks whether it is there, or has a value for its absence."""
+    for at, expression in enumerate(("'extra' in CFG", "CFG.get('extra', 1)", "CFG['lr'] if 'extra' in CFG else 1")):
+        with imported(tmp_path / str(at), source(expression)) as model:
+            model.hold({"lr": 1.0, "name": "a"})
+            before = fingerprint(model.build, (2.0,)).hash
+            model.hold({"lr": 1.0, "name": "b"})
+            same = fingerprint(model.build, (2.0,)).hash
+            model.hold({"lr": 1.0, "name": "a", "extra": 2})
+            assert fingerprint(model.build, (2.0,)).hash != before == same
 
 
 def test_references_between_fields_count(tmp_path: Path) -> None:

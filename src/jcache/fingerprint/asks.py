@@ -19,6 +19,9 @@ PASSED: Final = "()"
 """What is asked by passing something to a function that is not known."""
 COMPARED: Final = "=="
 """What is asked by comparing or showing something, or by looking for it in a container."""
+_TRANSFORMS: Final = frozenset(  # of JAX; what they return takes the same arguments
+    {"checkpoint", "grad", "hessian", "jacfwd", "jacrev", "jit", "remat", "value_and_grad", "vmap"}
+)
 _BIND_LOCAL: Final = frozenset({"STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
 _DEEPEST: Final = 8  # items within one another
 _STORE_AND_LOAD: Final = "STORE_FAST_LOAD_FAST"
@@ -126,6 +129,8 @@ def _asked_of(
         yield from _asked_of(f"{name}[{key}]", listing, end, bound, seen)
     elif after.name in ATTRIBUTE:
         yield name, f".{after.value}"
+    elif after.name == "CONTAINS_OP" and (text := _text_before(listing, at)) is not None:
+        yield name, f"[{text}]"
     elif after.name in _BIND_LOCAL and bound[local := next(_bound(after))] == 1:
         yield from _asked_locally(name, local, listing, bound, seen)
     else:
@@ -171,6 +176,19 @@ def _item(listing: list[Step], at: int) -> tuple[str, int] | None:
     return (key, end) if type(key) is str else None
 
 
+def _text_before(listing: list[Step], at: int) -> str | None:
+    """Return the constant text before the name or attribute that an instruction loads; None if it may be another."""
+    while at and listing[at].name in ATTRIBUTE:
+        at -= 1
+    before, first = listing[max(at - 1, 0)], listing[max(at - 2, 0)]
+    return before.value if at and type(before.value) is str and _is_certain(before, first) else None
+
+
+def _is_certain(constant: Step, before: Step) -> bool:
+    """Return whether an instruction loads a constant, and not one of several that a condition chooses."""
+    return constant.name == "LOAD_CONST" and "JUMP" not in before.name
+
+
 def _passed(listing: list[Step], at: int) -> Ask:
     """Return how something is used that is on the stack after an instruction: passed to a function, compared, …"""
     above = 0  # the number of values above it on the stack
@@ -199,8 +217,8 @@ def _called(listing: list[Step], at: int, end: int, place: int) -> Ask:
             begun = begun[:-1] if begun else [end]
         if listing[number].called:
             begun.append(number)
-    if not begun or begun[-1] >= at:  # what another call returns is called, or what is not known
-        return PASSED if any(each.name.startswith("CALL") for each in listing[start:at]) else None
+    if not begun or begun[-1] >= at or listing[begun[-1]].name.startswith("CALL"):  # what a call returns is called
+        return _transformed(listing[start:at], before, call, place)
     first = begun[-1]
     while first and listing[first].name in ATTRIBUTE:
         first -= 1
@@ -212,11 +230,28 @@ def _called(listing: list[Step], at: int, end: int, place: int) -> Ask:
     if chain[-1] in _READ_WHOLE:
         return COMPARED
     if listing[first].name not in GLOBALS | CELLS or not _are_arguments(listing[first + len(chain) : end]):
-        return PASSED
+        return _transformed(listing[start:at], before, call, place) or PASSED
     names = before.value if before.name == "KW_NAMES" or call.name == "CALL_KW" else ()
     keyword = place - (call.number - len(names))
     argument = names[keyword] if keyword >= 0 else place
     return Passed(tuple(chain), listing[first].name in GLOBALS, argument)
+
+
+def _transformed(begun: list[Step], last: Step, call: Step, place: int) -> Ask:
+    """Return which function is called where the result of a call is called with something as its argument.
+
+    That is the function in ``jax.grad(function, …)(…)``. It is PASSED for another call, and None without one.
+    """
+    ends = [at for at, each in enumerate(begun) if each.name.startswith("CALL")]
+    if not ends:
+        return None
+    names = [each for each in begun[: ends[0]] if each.name in ATTRIBUTE | GLOBALS | CELLS]
+    if len(names) != 3 or len(ends) > 1 or call.name != "CALL" or last.name == "KW_NAMES":
+        return PASSED
+    module, transform, function = names
+    is_transform = (module.value, module.name in GLOBALS) == ("jax", True) and transform.value in _TRANSFORMS
+    is_named = is_transform and transform.name in ATTRIBUTE and function.name in GLOBALS | CELLS
+    return Passed((function.value,), function.name in GLOBALS, place) if is_named else PASSED
 
 
 def _are_arguments(listing: list[Step]) -> bool:
