@@ -5,6 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -264,6 +265,17 @@ def test_a_field_that_is_looked_for_and_comes_later_counts(tmp_path: Path) -> No
             same = fingerprint(model.build, (2.0,)).hash
             model.hold({"lr": 1.0, "name": "a", "extra": 2})
             assert fingerprint(model.build, (2.0,)).hash != before == same
+
+
+@pytest.mark.parametrize("maker", ["Frozen", "Tuple", "as_dict"])
+def test_fields_may_be_arrays(tmp_path: Path, maker: str) -> None:
+    """They are never compared, only encoded."""
+    asking = 'CFG["lr"].sum()' if maker == "as_dict" else "CFG.lr.sum()"
+    with imported(tmp_path, source(asking)) as model:
+        first, same, other = keys_of(
+            model, maker, {"lr": np.arange(3.0)}, {"lr": np.arange(3.0), "name": "other"}, {"lr": np.ones(3)}
+        )
+    assert first == same != other
 
 
 def test_references_between_fields_count(tmp_path: Path) -> None:

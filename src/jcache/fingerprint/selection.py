@@ -117,7 +117,7 @@ def select(encoder: Encoder, names: Names, value: Any) -> Any:
             continue
         encoder.aside.update(() if is_derived else inner)
         encoder.set_aside(f"{CACHED if is_derived else 'attribute'} {key} of {kind.__qualname__}", each)
-    if REFERENCE in kept.values():
+    if any(each is REFERENCE for each in kept.values()):
         return value
     return Selected(kind, kept, {*names, *(IN_LIBRARY if is_of_library(kind) else IN_OBJECT)})
 
