@@ -15,6 +15,7 @@ from jcache.fingerprint.attributes import ALL, functions_of, is_hash
 from jcache.fingerprint.bytecode import signature, without_address
 from jcache.fingerprint.classes import FACTORY, members, registered
 from jcache.fingerprint.code import meaning_of
+from jcache.fingerprint.configurations import is_of_library
 from jcache.fingerprint.depends_on import ATTRIBUTE, Dependency
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, tagged, text
@@ -112,7 +113,7 @@ class References(Parts, ABC):
         return self.value(f"flattening of {name}", tuple(functions)) if functions else b""
 
     def is_library(self, cls: type) -> bool:
-        return origins.of_module_named(str(cls.__module__)) != origins.USER
+        return is_of_library(cls)
 
     def module(self, module: ModuleType) -> bytes:
         """Return a reference to a module: to all its globals if it is the user's, by name if it is a library's."""

@@ -92,9 +92,10 @@ def select(encoder: Encoder, names: Names, value: Any) -> Any:
         names: the names by which code reaches the value.
         value: any value.
     """
-    fields = None if encoder.is_given else fields_of(value)
-    kind = type(value)
-    compares = fields is None and compares_fields(kind) and not encoder.is_given
+    if encoder.is_given:
+        return value
+    kind, fields = type(value), fields_of(value)
+    compares = fields is None and compares_fields(kind)
     if fields is None and not compares:
         return value
     found = Narrowed(names, id(value), kind, frozenset(map(str, fields or ())))
