@@ -81,7 +81,7 @@ def test_the_imports(benchmark: Any) -> None:
     ("program", "module"),
     [("layers", "jax"), ("linen", "flax"), ("mlp", "jax"), ("nnx", "flax"), ("svi", "numpyro"),
      *((each, each) for each in ("brax", "chex", "diffrax", "equinox", "jaxopt", "jraph", "lineax", "numpyro",
-                                 "optimistix"))],
+                                 "optimistix", "torax"))],
 )  # fmt: skip
 def test_the_program_itself(benchmark: Any, tmp_path: Path, program: str, module: str) -> None:
     """A program's process takes at most 3 % more than with JAX's own warm cache, by either way.

@@ -51,17 +51,23 @@ def test_what_is_asked_of_a_name(body: str) -> None:
     assert asked == ASKS[body] if body in ASKS else asked & {None, asks.COMPARED, ".get", ".items"}
 
 
-def f(*chain: str, argument: int | str = 0) -> Passed:
-    return Passed(chain or ("f",), True, argument)
+def f(*chain: str, argument: int | str = 0, kind: str = asks.GLOBAL) -> Passed:
+    return Passed(chain or ("f",), kind, argument)
 
 
-PASSES: dict[str, asks.Ask] = {
+PASSES: dict[str, asks.Ask | set[asks.Ask]] = {
     "f(n)": f(), "x = f(n, 'a')['b']": f(), "return f(x, n)": f(argument=1), "f(x, k=n)": f(argument="k"),
     "f(x, j=1, k=n)": f(argument="k"), "f(k=n, j=x)": f(argument="k"), "f(n, x, k=y)": f(), "z = n\n    f(z)": f(),
     "f(o.n, x + 1)": f(), "f(x, y, n)": f(argument=2), "return m.f(n).a": f("m", "f"), "m.k.f(1, n)":
     f("m", "k", "f", argument=1), "f(x, g(n))": f("g"), "x = f(g(1), n) + 1": f(argument=1), "f(g(j=x), n)":
     f(argument=1), "f(f'{x}', n)": f(argument=1), "x = f(y) + f(x, n)": f(argument=1), "f(f(x), f(f(y), n))":
-    f(argument=1), "f(x)(n)": asks.PASSED, "f(x)(y, n)": asks.PASSED, "x.f(n)": asks.PASSED, "f(x).g(n)": asks.PASSED,
+    f(argument=1), "f(x)(n)": asks.PASSED, "f(x)(y, n)": asks.PASSED,
+    "x.f(n)": f(kind=asks.METHOD), "f(x).g(y, n)": f("g", argument=1, kind=asks.METHOD),
+    "partial(f, n)": f(), "functools.partial(m.f, x, n)()": f("m", "f", argument=1), "partial(x.f, n)":
+    f(kind=asks.METHOD), "partial(f, k=n)": f(argument="k"), "partial(x, n)": asks.PASSED,
+    "partial(n)": f("partial"), "jax.grad(f)(n)": f(), "jax.vmap(m.f, in_axes=x)(x, n)": f("m", "f", argument=1),
+    "jax.jit(x.f)(n)": f(kind=asks.METHOD), "g(f)(n)": {f(), asks.PASSED}, "g(f, x)(x, n)":
+    {f(argument=1), asks.PASSED}, "g(h(f))(n)": asks.PASSED,
     "f[x](n)": asks.PASSED, "isinstance(n, f)": f("isinstance"), "g = lambda: 1\n    g(n)": asks.PASSED,
 }  # fmt: skip
 READS_WHOLE = (
@@ -74,8 +80,9 @@ READS_WHOLE = (
 @pytest.mark.parametrize("body", [*PASSES, *READS_WHOLE])
 def test_what_is_passed_to_a_function(body: str) -> None:
     """Which function and which argument; Python's functions that show or compare what they are given read all of it."""
-    asked = asked_of_n(body)
-    assert asked == {PASSES[body]} if body in PASSES else asked and asked <= {None, asks.COMPARED}
+    asked, passed = asked_of_n(body), PASSES.get(body, set())
+    assert asked == (passed if isinstance(passed, set) else {passed}) if passed else asked <= {None, asks.COMPARED}
+    assert asked
 
 
 @pytest.mark.parametrize("body", ["x = n == y", "x = n in y", "x = y[n]", "x = f'{n}'", "str(n)", "y.get(n)", "-x + n"])
@@ -89,7 +96,7 @@ def test_what_is_passed_to_a_function_in_a_cell() -> None:
     space: dict[str, FunctionType] = {}
     exec("def outer(f, n):\n def inner(x): return f(x, k=n)\n return inner", space)
     inner = next(each for each in space["outer"].__code__.co_consts if hasattr(each, "co_code"))
-    assert set(asks.asked(steps_of(inner))) == {("f", None), ("n", Passed(("f",), False, "k"))}
+    assert set(asks.asked(steps_of(inner))) == {("f", None), ("n", Passed(("f",), asks.CELL, "k"))}
 
 
 def test_an_item_has_a_name_of_its_own() -> None:

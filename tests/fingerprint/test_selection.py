@@ -1,6 +1,8 @@
 """Of a dict or configuration that code asks by constant names alone, only the items that it names count."""
 
+import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -89,7 +91,13 @@ def as_omegaconf(**fields): return OmegaConf.create(as_dict(**fields))
 class Holder:
     conf = property(operator.attrgetter("cfg"))
     def __init__(self, cfg): self.cfg = cfg
+    def own(self): return self.is_plain(self.cfg)
+    def is_plain(self, cfg): return cfg == type(cfg)()
+    @staticmethod
+    def is_plain_too(cfg): return equal(cfg)
+    def rate(self, x, *, cfg): return cfg.lr
 
+def twice(f): return lambda cfg: f(cfg) + f(cfg)
 def lr_of(cfg): return cfg.lr
 def equal(cfg): return cfg == type(cfg)()
 def dump_of(cfg): return cfg.model_dump()["name"]
@@ -156,13 +164,17 @@ WHOLE = (
     ),
     *("'{0.cfg.name}'.format(holder) + str(holder.cfg.lr)", "holder.__getstate__()['cfg'].name + str(holder.cfg.lr)"),
     *("[value for _, value in CFG.items()] + [CFG['lr']]", "CFG['inner.lr']", "CFG['lr'] + CFG.get('inner.lr', 0)"),
+    *("holder.own()", "holder.is_plain(CFG)", "partial(holder.is_plain_too, cfg=CFG)()", "partial(equal, CFG)()"),
+    *("[holder][0].rate(x, cfg=CFG)", "twice(equal)(CFG)", "[CFG] == [type(CFG)()]", "(CFG, 1).index(type(CFG)())"),
     *("list(map(lr_of, [CFG]))", "dict(**CFG)['lr']", "vars(holder)['cfg'].lr", "CFG.copy(update={})", "CFG.inner"),
 )
 
 
 def source(expression: str) -> str:
+    """A module with a function that reaches a configuration by globals, and one that is given it."""
     body = expression if "\n" in expression else f"return {expression}"
-    return f"{SOURCE}\ndef build(x):\n    {body}\n"
+    taken = ", ".join(["x", *(each for each in ("CFG", "holder") if each in body)])
+    return f"{SOURCE}\ndef build(x):\n    {body}\ndef given({taken}):\n    {body}\n"
 
 
 def outcome(function: Callable[[Any], Any]) -> object:
@@ -173,12 +185,16 @@ def outcome(function: Callable[[Any], Any]) -> object:
         return type(error)
 
 
-def keys_of(model: ModuleType, maker: str, *fields: dict[str, Any]) -> list[str]:
-    found = []
-    for each in fields:
-        model.hold(getattr(model, maker)(**each))
-        found.append(fingerprint(model.build, (2.0,)).hash)
-    return found
+def function_of(model: ModuleType, maker: str, fields: dict[str, Any], *, is_given: bool = False) -> Callable[..., Any]:
+    """The function that uses a configuration with some fields."""
+    model.hold(getattr(model, maker)(**fields))
+    taken = inspect.signature(model.given).parameters.keys() - {"x"}
+    return partial(model.given, **{each: vars(model)[each] for each in taken}) if is_given else model.build
+
+
+def keys_of(model: ModuleType, maker: str, *fields: dict[str, Any], is_given: bool = False) -> list[str]:
+    made = (function_of(model, maker, each, is_given=is_given) for each in fields)
+    return [fingerprint(each, (2.0,)).hash for each in made]
 
 
 FITTING = [
@@ -197,12 +213,18 @@ FITTING = [
 ]
 
 
+@pytest.mark.parametrize("is_given", [False, True], ids=["global", "argument"])
 @pytest.mark.parametrize(("maker", "expression"), FITTING)
-def test_fields_that_no_code_names_do_not_count(tmp_path: Path, maker: str, expression: str) -> None:
+def test_fields_that_no_code_names_do_not_count(tmp_path: Path, maker: str, expression: str, is_given: bool) -> None:
     """Of frozen dataclasses, named tuples, pydantic models, configurations of OmegaConf and dicts, nested ones, too."""
     with imported(tmp_path, source(expression)) as model:
-        others = {"name": "other"}, {"inner": model.Inner(name="other")}
-        first, *same, other = keys_of(model, maker, {}, *others, {"lr": 2.0, "inner": model.Inner(2.0)})
+        fields: tuple[dict[str, Any], ...] = (
+            {},
+            {"name": "other"},
+            {"inner": model.Inner(name="other")},
+            {"lr": 2.0, "inner": model.Inner(2.0)},
+        )
+        first, *same, other = keys_of(model, maker, *fields, is_given=is_given)
     assert set(same) == {first} != {other}
 
 
@@ -215,19 +237,21 @@ FIELDS = st.fixed_dictionaries(
     "expression", sorted({*BY_NAME, *BY_KEY, *BOUND, *OF_CLASSES, *OF_FROZEN, *COMPUTED, *PASSED, *PASSED_ON, *WHOLE})
 )
 @settings(max_examples=15)
-@given(maker=st.sampled_from([*MAKERS, "Pair", "Dumping", "Plain"]), one=FIELDS, other=FIELDS)
+@given(maker=st.sampled_from([*MAKERS, "Pair", "Dumping", "Plain"]), one=FIELDS, other=FIELDS, is_given=st.booleans())
 def test_equal_keys_give_equal_results(
-    tmp_path_factory: pytest.TempPathFactory, expression: str, maker: str, one: dict[str, Any], other: dict[str, Any]
+    tmp_path_factory: pytest.TempPathFactory,
+    expression: str,
+    maker: str,
+    one: dict[str, Any],
+    other: dict[str, Any],
+    is_given: bool,
 ) -> None:
     """Whatever code does with a configuration: if it uses it in any other way than by names, all of it counts."""
     with imported(tmp_path_factory.getbasetemp() / "selected", source(expression)) as model:
         inner = [model.Inner(lr, name) for lr in (1.0, 2.0) for name in ("a", "bc")]
         made = [each | ({"inner": inner[each["inner"]]} if "inner" in each else {}) for each in (one, other)]
-        results = []
-        for fields in made:
-            model.hold(getattr(model, maker)(**fields))
-            results.append(outcome(model.build))
-        keys = keys_of(model, maker, *made)
+        results = [outcome(function_of(model, maker, fields, is_given=is_given)) for fields in made]
+        keys = keys_of(model, maker, *made, is_given=is_given)
     assert keys[0] != keys[1] or results[0] == results[1]
 
 

@@ -2,8 +2,8 @@
 
 python tests/programs/network.py jax|jcache|run PROGRAM
 
-`jcache` enables the cache of `$JCACHE_DIR`; the others leave that to the environment. PROGRAM is `layers`, `linen` or a
-program of `traces.py`, of which the first two results are computed.
+`jcache` enables the cache of `$JCACHE_DIR`; the others leave that to the environment. PROGRAM is `layers`, `linen`, a
+program of `traces.py`, of which the first two results are computed, or `torax` for the basic configuration of Torax.
 """
 
 import itertools
@@ -68,6 +68,11 @@ def train(weights, output):
 
 if sys.argv[2] in {"layers", "linen"}:
     train(*{"layers": layers, "linen": linen}[sys.argv[2]]())
+elif sys.argv[2] == "torax":
+    import torax_basic
+
+    del sys.argv[1:]
+    torax_basic.main()
 else:
     from traces import PROGRAMS
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
@@ -18,17 +18,22 @@ from jcache.fingerprint.uses import CELLS, GLOBALS, LOADS, NAMES, indexes, state
 PASSED: Final = "()"
 """What is asked by passing something to a function that is not known."""
 COMPARED: Final = "=="
-"""What is asked by comparing or showing something, or by looking for it in a container."""
+"""What is asked by comparing or showing something, by putting it into a container or looking for it there."""
+GLOBAL: Final = "global"
+CELL: Final = "cell"
+METHOD: Final = "method"
 _TRANSFORMS: Final = frozenset(  # of JAX; what they return takes the same arguments
     {"checkpoint", "grad", "hessian", "jacfwd", "jacrev", "jit", "remat", "value_and_grad", "vmap"}
 )
+_PARTIAL: Final = {("partial",), ("functools", "partial")}
 _BIND_LOCAL: Final = frozenset({"STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
 _DEEPEST: Final = 8  # items within one another
 _STORE_AND_LOAD: Final = "STORE_FAST_LOAD_FAST"
 _CALLS: Final = frozenset({"CALL", "CALL_KW"})
 _COMPARES: Final = frozenset(
     {"COMPARE_OP", "CONTAINS_OP", "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BINARY_OP", "BINARY_SUBSCR",
-     "STORE_SUBSCR", "DELETE_SUBSCR", "UNARY_NOT", "CALL_INTRINSIC_1"}
+     "STORE_SUBSCR", "DELETE_SUBSCR", "UNARY_NOT", "CALL_INTRINSIC_1", "BUILD_LIST", "BUILD_TUPLE", "BUILD_SET",
+     "BUILD_MAP", "BUILD_CONST_KEY_MAP", "LIST_APPEND", "SET_ADD", "MAP_ADD"}
 )  # fmt: skip
 _READ_WHOLE: Final = frozenset(  # functions and methods that show, compare or iterate over what they are given
     {"all", "any", "ascii", "bool", "dict", "enumerate", "filter", "hash", "iter", "len", "list", "map", "max", "min",
@@ -42,12 +47,12 @@ class Passed(NamedTuple):
 
     Attributes:
         chain: the name by which code reaches the function, and the attributes that it reads from there.
-        is_global: whether that is the name of a global.
+        kind: whether that is the name of a GLOBAL, of a variable in a CELL, or of a METHOD of any object.
         argument: the place of the argument, or its keyword.
     """
 
     chain: tuple[str, ...]
-    is_global: bool
+    kind: str
     argument: int | str
 
 
@@ -134,7 +139,7 @@ def _asked_of(
     elif after.name in _BIND_LOCAL and bound[local := next(_bound(after))] == 1:
         yield from _asked_locally(name, local, listing, bound, seen)
     else:
-        yield name, _passed(listing, at)
+        yield from ((name, each) for each in _passed(listing, at))
 
 
 def _asked_locally(
@@ -189,7 +194,7 @@ def _is_certain(constant: Step, before: Step) -> bool:
     return constant.name == "LOAD_CONST" and "JUMP" not in before.name
 
 
-def _passed(listing: list[Step], at: int) -> Ask:
+def _passed(listing: list[Step], at: int) -> tuple[Ask, ...]:
     """Return how something is used that is on the stack after an instruction: passed to a function, compared, …"""
     above = 0  # the number of values above it on the stack
     for end, each in enumerate(listing[at + 1 :], at + 1):
@@ -197,13 +202,13 @@ def _passed(listing: list[Step], at: int) -> Ask:
             above -= each.name == "CALL_KW"  # the names of keywords are above the arguments then
             is_argument = each.name in _CALLS and above < each.number and not listing[at].called
             other = COMPARED if each.name in _COMPARES else None
-            return _called(listing, at, end, each.number - 1 - above) if is_argument else other
+            return _called(listing, at, end, each.number - 1 - above) if is_argument else (other,)
         above += each.effect
-    return None
+    return (None,)
 
 
-def _called(listing: list[Step], at: int, end: int, place: int) -> Ask:
-    """Return which function a call calls that has something as its argument.
+def _called(listing: list[Step], at: int, end: int, place: int) -> tuple[Ask, ...]:
+    """Return which functions a call may call that has something as its argument.
 
     Args:
         listing: the instructions.
@@ -218,40 +223,54 @@ def _called(listing: list[Step], at: int, end: int, place: int) -> Ask:
         if listing[number].called:
             begun.append(number)
     if not begun or begun[-1] >= at or listing[begun[-1]].name.startswith("CALL"):  # what a call returns is called
-        return _transformed(listing[start:at], before, call, place)
+        return _transformed(listing[start:at], before, call, place) or (None,)
     first = begun[-1]
     while first and listing[first].name in ATTRIBUTE:
         first -= 1
-    chain = [listing[first].value]
-    for each in listing[first + 1 : at]:
-        if each.name not in ATTRIBUTE:
-            break
-        chain.append(each.value)
-    if chain[-1] in _READ_WHOLE:
-        return COMPARED
-    if listing[first].name not in GLOBALS | CELLS or not _are_arguments(listing[first + len(chain) : end]):
-        return _transformed(listing[start:at], before, call, place) or PASSED
+    if (chain := _chain(listing, first, at))[-1] in _READ_WHOLE:
+        return (COMPARED,)
+    if not _are_arguments(listing[(inner := first + len(chain)) : end]):
+        return _transformed(listing[start:at], before, call, place) or (PASSED,)
     names = before.value if before.name == "KW_NAMES" or call.name == "CALL_KW" else ()
     keyword = place - (call.number - len(names))
     argument = names[keyword] if keyword >= 0 else place
-    return Passed(tuple(chain), listing[first].name in GLOBALS, argument)
+    if chain in _PARTIAL and place:  # its first argument is the function that takes the others
+        first, argument = inner, argument if keyword >= 0 else place - 1
+    return (_of_function(listing[first], _chain(listing, first, at), argument),)
 
 
-def _transformed(begun: list[Step], last: Step, call: Step, place: int) -> Ask:
-    """Return which function is called where the result of a call is called with something as its argument.
+def _chain(listing: list[Step], first: int, end: int) -> tuple[str, ...]:
+    """Return the name that an instruction loads, and the attributes that are read from there."""
+    attributes = takewhile(lambda each: each.name in ATTRIBUTE, listing[first + 1 : end])
+    return listing[first].value, *(each.value for each in attributes)
 
-    That is the function in ``jax.grad(function, …)(…)``. It is PASSED for another call, and None without one.
+
+def _of_function(loaded: Step, chain: tuple[str, ...], argument: int | str) -> Ask:
+    """Return how something is used that is passed to a function, which code reaches from what an instruction loads."""
+    if loaded.name in GLOBALS | CELLS:
+        return Passed(chain, GLOBAL if loaded.name in GLOBALS else CELL, argument)
+    return PASSED if len(chain) == 1 else Passed(chain[-1:], METHOD, argument)
+
+
+def _transformed(begun: list[Step], last: Step, call: Step, place: int) -> tuple[Ask, ...]:
+    """Return which functions may be called where the result of a call is called with something as its argument.
+
+    It is the function in ``jax.grad(function, …)(…)``, and in ``lru_cache(function)(…)`` also one that is not known.
+    There is none if nothing was called before.
     """
     ends = [at for at, each in enumerate(begun) if each.name.startswith("CALL")]
     if not ends:
-        return None
-    names = [each for each in begun[: ends[0]] if each.name in ATTRIBUTE | GLOBALS | CELLS]
-    if len(names) != 3 or len(ends) > 1 or call.name != "CALL" or last.name == "KW_NAMES":
-        return PASSED
-    module, transform, function = names
-    is_transform = (module.value, module.name in GLOBALS) == ("jax", True) and transform.value in _TRANSFORMS
-    is_named = is_transform and transform.name in ATTRIBUTE and function.name in GLOBALS | CELLS
-    return Passed((function.value,), function.name in GLOBALS, place) if is_named else PASSED
+        return ()
+    first, missing = ends[0], begun[ends[0]].number
+    while first and missing > 0:
+        first -= 1
+        missing -= begun[first].effect
+    if len(ends) > 1 or call.name != "CALL" or last.name == "KW_NAMES":
+        return (PASSED,)
+    transforms = {("jax", each) for each in _TRANSFORMS}
+    is_transform = first > 1 and (begun[first - 2].value, begun[first - 1].value) in transforms
+    function = _of_function(begun[first], _chain(begun, first, ends[0]), place)
+    return (function,) if is_transform and begun[first - 2].name in GLOBALS else (function, PASSED)
 
 
 def _are_arguments(listing: list[Step]) -> bool:

@@ -16,7 +16,7 @@ from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
 from jcache.fingerprint.loose import LooseDigests
 from jcache.fingerprint.parts import total
-from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
+from jcache.fingerprint.snapshot import ARGUMENT, GROWING, ValueSnapshot
 from jcache.fingerprint.values import BY_FRAME
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
@@ -118,13 +118,14 @@ def _home(function: Any) -> str:
 def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:
     if type(call.function) is FunctionType and name_resolution.of_function(call.function) == origins.USER:
         walk.begin(call.function)
+        walk.snapshot.visit_parameters(call.function)
     else:
         walk.value("function", call.function)
     given = (*call.args, *call.kwargs.values())
     walk.given = frozenset(id(each) for each in given if type(each) in GROWING or isinstance(each, tuple))
     parameters = bound(call)
     for parameter, value in parameters:
-        walk.value(f"argument {parameter}", value)
+        walk.value(label := ARGUMENT + parameter, value, (label,))
     more = [f"{name}=" for name in call.kwargs]
     if not walk.for_trace and (order := [each for each in more if each in dict(parameters)]) != sorted(order):
         walk.set_aside("order of keywords", order)

@@ -14,13 +14,11 @@ from jcache.fingerprint.describe import describe
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.readings import LOWEST
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.selection import Names, select
-from jcache.fingerprint.snapshot import ValueSnapshot
+from jcache.fingerprint.selection import Names, is_asked_by_name, select
+from jcache.fingerprint.snapshot import ARGUMENT, ValueSnapshot
 from jcache.fingerprint.values import Encoder
 
 _NUMBERS: Final = frozenset({int, float})
-_ARGUMENT: Final = "argument "
-_RECEIVER: Final = f"{_ARGUMENT}self"
 _VERSION: Final = b"fingerprint 8 %d.%d" % sys.version_info[:2]
 """Version of the rules for fingerprints, and of Python, because fingerprints cover bytecode. The number goes up when a
 rule turns out to be too weak, so that nothing stored under the old rule is served."""
@@ -72,7 +70,7 @@ class Parts(Encoder):
                     visit(value, self._at)
                 else:  # all code has been visited
                     self._at, value, names = self._values.popleft()
-                    self._encode(self._at, select(self, names, value) if names else value)
+                    self._encode(self._at, value, names)
             except Refused as refused:
                 raise self._error(self._at, refused) from None
 
@@ -123,7 +121,7 @@ class Parts(Encoder):
         label = self._label(base)
         scalar = SCALARS.get(type(value))
         is_small = type(value) in _NUMBERS and value < LOWEST
-        is_given = base.startswith(_ARGUMENT)
+        is_given = base.startswith(ARGUMENT)
         if scalar is not None and (is_small or is_given or not self._readings.has(type(value), value)):
             digest = sha256(scalar(value))
             self.parts[label] = Part(digest, describe(value, digest, label))
@@ -147,11 +145,12 @@ class Parts(Encoder):
             self.set_aside(f"order and sharing in {label}", sha256(text("\n".join(self.traits))))
             self.traits.clear()
 
-    def _encode(self, label: str, value: Any) -> None:
+    def _encode(self, label: str, value: Any, names: Names) -> None:
         self._starts.append((len(self.seen), label))
-        self.is_given = label.startswith(_ARGUMENT) and label != _RECEIVER
-        self.may_grow = id(value) not in self.given
-        self.place = ""
+        self.may_grow, is_argument = id(value) not in self.given, label.startswith(ARGUMENT)
+        chosen = select(self, names, value) if names else value
+        self.is_given = is_argument and chosen is value and not is_asked_by_name(self, names, value)
+        self.place, value = "", chosen
         try:
             encoding = self.encode(value)
         except RecursionError:

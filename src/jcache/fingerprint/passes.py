@@ -5,49 +5,65 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from types import CodeType, FunctionType
+from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
 
 from jcache.fingerprint import name_resolution, origins
-from jcache.fingerprint.asks import COMPARED, PASSED, Passed, is_within
+from jcache.fingerprint.asks import COMPARED, GLOBAL, METHOD, PASSED, Passed, is_within
 from jcache.fingerprint.code import meaning_of
 
 _ASKS_BY_NAME: Final = (getattr, hasattr, isinstance, issubclass, callable, type, id, functools.partial)
 _PASS_ON: Final = frozenset({"jax", "jaxlib", "flax", "equinox", origins.OURS})
+_RECEIVERS: Final = {("self",), ("cls",)}
+Methods = Mapping[str, Sequence[FunctionType]]
 Seen = frozenset[tuple[CodeType, str]]
+_NO_METHODS: Final[Methods] = MappingProxyType({})
 _NONE: Final[Seen] = frozenset()
 
 
-def followed(function: FunctionType, name: str, passed: Passed, seen: Seen = _NONE) -> Iterator[tuple[str, str | None]]:
+def followed(
+    function: FunctionType, name: str, passed: Passed, methods: Methods = _NO_METHODS, seen: Seen = _NONE
+) -> Iterator[tuple[str, str | None]]:
     """Yield the names of what a function passes on, and of items in it, each with what it is asked for there.
 
     Args:
         function: the function.
         name: the name of what it passes.
         passed: to what it passes that.
+        methods: the functions of the user's that may be methods, by their names.
         seen: parameters that have been looked at.
     """
-    found = _found(function, passed)
-    is_users = type(found) is FunctionType and name_resolution.of_function(found) == origins.USER
-    callee = found if is_users else None
-    parameter = None if callee is None else _parameter(callee.__code__, passed.argument)
-    if callee is None or parameter is None:
-        yield name, PASSED if is_users or _passes_on(found) else COMPARED
-    elif (callee.__code__, parameter) not in seen:
-        seen |= {(callee.__code__, parameter)}
-        for inner, asks in meaning_of(callee).asks().of_parameters.items():
-            for each in asks if is_within(inner, parameter) else ():
-                derived = name + inner[len(parameter) :]
-                if isinstance(each, Passed):
-                    yield from followed(callee, derived, each, seen)
-                else:
-                    yield derived, each
+    if passed.kind == METHOD:
+        found: Sequence[Any] = methods.get(passed.chain[0], [])
+        if not found:
+            yield name, PASSED
+    else:
+        found = [_found(function, passed)]
+    for each in found:
+        is_users = type(each) is FunctionType and name_resolution.of_function(each) == origins.USER
+        parameter = _parameter(each.__code__, passed) if is_users else None
+        if parameter is None:
+            yield name, PASSED if is_users or _passes_on(each) else COMPARED
+        elif (each.__code__, parameter) not in seen:
+            yield from _of_parameter(each, parameter, name, methods, seen | {(each.__code__, parameter)})
+
+
+def _of_parameter(
+    function: FunctionType, parameter: str, name: str, methods: Methods, seen: Seen
+) -> Iterator[tuple[str, str | None]]:
+    for inner, asks in meaning_of(function).asks().of_parameters.items():
+        for each in asks if is_within(inner, parameter) else ():
+            derived = name + inner[len(parameter) :]
+            if isinstance(each, Passed):
+                yield from followed(function, derived, each, methods, seen)
+            else:
+                yield derived, each
 
 
 def _found(function: FunctionType, passed: Passed) -> Any:
     """Return what a function passes something to; None if that is not known."""
-    if passed.is_global:
+    if passed.kind == GLOBAL:
         live: Any = function  # some versions of typeshed lack `__builtins__`
         return name_resolution.find(passed.chain, function.__globals__, live.__builtins__).value
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
@@ -68,9 +84,11 @@ def _passes_on(value: Any) -> bool:
     return (isinstance(value, type) and origin == origins.USER) or origin in _PASS_ON
 
 
-def _parameter(code: CodeType, argument: int | str) -> str | None:
+def _parameter(code: CodeType, passed: Passed) -> str | None:
     """Return the name of the parameter that takes an argument; None if it goes to ``*args`` or ``**kwargs``."""
+    names, argument = code.co_varnames, passed.argument
     if isinstance(argument, int):
-        return code.co_varnames[argument] if argument < code.co_argcount else None
-    takes = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+        argument += passed.kind == METHOD and names[:1] in _RECEIVERS
+        return names[argument] if argument < code.co_argcount else None
+    takes = names[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
     return argument if argument in takes else None

@@ -31,7 +31,7 @@ from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
 from jcache.fingerprint.passes import followed
-from jcache.fingerprint.snapshot import IN_LIBRARY, IN_OBJECT
+from jcache.fingerprint.snapshot import ARGUMENT, IN_LIBRARY, IN_OBJECT
 
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
@@ -156,6 +156,24 @@ def found_whole(encoder: Encoder) -> set[str]:
     return {f"{name}[]" for names in whole for name in names}
 
 
+def is_asked_by_name(encoder: Encoder, names: Names, value: Any) -> bool:
+    """Return whether the called function asks for attributes of an argument by constant names and does nothing else.
+
+    Then the attributes that code names count, as those of other objects do. That is so for a method's own object, too.
+
+    Args:
+        encoder: the encoder, whose walk has visited the code.
+        names: the name of the argument.
+        value: the argument.
+    """
+    if names == (f"{ARGUMENT}self",):
+        return True
+    if is_of_library(type(value)):
+        return False
+    asked = set[str | None]().union(*map(encoder.snapshot.asked_of, names))
+    return bool(asked) and all(each is not None and each[0] == "." for each in asked)
+
+
 def is_model_by_name(encoder: Encoder, cls: type) -> bool:
     """Return whether code uses the objects of a pydantic model by names of the user's alone."""
     if not is_model(cls) or not encoder.leaves_out():
@@ -202,21 +220,22 @@ def _uses_itself(encoder: Encoder, found: Narrowed, names: Set[str]) -> bool:
     known = simple | found.fields
     if not names <= known or any(name in encoder.names for name, _ in members if name not in known):
         return True
-    return any(
-        _uses_first(function, known, by_name=is_by_name(found.kind)) for function in _called(encoder, found.kind)
-    )
+    allowed = {f".{each}" for each in known} | ({PASSED} if is_by_name(found.kind) else set())
+    return any(_uses_first(encoder, function, allowed) for function in _called(encoder, found.kind))
 
 
-def _uses_first(function: FunctionType, known: Set[str], *, by_name: bool) -> bool:
-    """Return whether a method does anything else with the object than to ask for known attributes."""
+def _uses_first(encoder: Encoder, function: FunctionType, allowed: Set[str]) -> bool:
+    """Return whether a method asks more of the object than what is allowed."""
     code = function.__code__
     if not code.co_argcount or "super" in code.co_names:
         return True
     first, asked = code.co_varnames[0], set[str | None]()
     for each in meaning_of(function).asks().of_parameters.get(first, ()):
-        through = followed(function, first, each) if isinstance(each, Passed) else [(first, each)]
-        asked.update(what for name, what in through if name == first)
-    allowed = {f".{each}" for each in known} | ({PASSED} if by_name else set())
+        if isinstance(each, Passed):
+            through = followed(function, first, each, encoder.snapshot.functions)
+            asked.update(what for name, what in through if name == first)
+        else:
+            asked.add(each)
     return not asked <= allowed
 
 

@@ -17,8 +17,8 @@ from collections.abc import Set
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
-from jcache.fingerprint.asks import Passed
-from jcache.fingerprint.code import Meaning
+from jcache.fingerprint.asks import Ask, Passed
+from jcache.fingerprint.code import Meaning, meaning_of
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.ways import Way, item_name
@@ -28,6 +28,7 @@ GROWING: Final = frozenset(
 )
 _FUNCTIONS: Final = frozenset({FunctionType, BuiltinFunctionType})
 _MEMOS: Final = (dict, collections.OrderedDict, collections.defaultdict)
+ARGUMENT: Final = "argument "  # the beginning of the names of arguments
 IN_LIBRARY: Final = frozenset({"(library)"})  # the names of an object of a library's, for what it holds
 IN_OBJECT: Final = frozenset({"(object)"})  # those of any other object
 _OF_CONFIGURATIONS: Final = (
@@ -47,7 +48,9 @@ class ValueSnapshot:
         self._visited: list[tuple[FunctionType, Meaning]] = []  # functions whose asks have not been looked at yet
         self._asked: dict[str, set[str | None]] = {}  # what code asks of names
         self._items: set[str] = set()  # names of the items for which it asks
-        self._passed: dict[str, list[tuple[FunctionType, Passed]]] = {}  # by name, where it has not been looked at yet
+        self._passed: dict[str, list[tuple[FunctionType, Passed]]] = {}  # by name, where it is passed on
+        self._followed: dict[str, int] = {}  # by name, the number of functions that were known when that was followed
+        self.functions: dict[str, list[FunctionType]] = {}  # that a walk has visited, by their names
         self.reads_all = False  # whether code may read attributes by names that it computes,
         self.reads_variables = False  # and variables
         self.has_drawn = False  # whether the call has drawn from a shared random generator of the process
@@ -75,7 +78,7 @@ class ValueSnapshot:
 
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
-        self.uses, self._visited, self._passed = [], [], {}
+        self.uses, self._visited, self._passed, self.functions = [], [], {}, {}
 
     def uses_any(self, names: Set[str]) -> bool:
         """Return whether code uses one of some names."""
@@ -85,18 +88,27 @@ class ValueSnapshot:
         """Record a function that code may call, and its meaning."""
         self.uses.append(known)
         self._visited.append((function, known))
+        self.functions.setdefault(function.__code__.co_name, []).append(function)
+
+    def visit_parameters(self, function: FunctionType) -> None:
+        """Record what a function asks of its arguments, under names that begin with `ARGUMENT`."""
+        for name, asks in meaning_of(function).asks().of_parameters.items():
+            self._add_asks(function, ARGUMENT + name, asks)
 
     def items(self) -> set[str]:
         """Return the names of all items for which code asks by constant texts, such as ``cfg[lr]``."""
         while self._visited:
             function, known = self._visited.pop()
             for name, asks in known.asks().of_names.items():
-                for each in asks:
-                    if isinstance(each, Passed):
-                        self._passed.setdefault(name, []).append((function, each))
-                    else:
-                        self._add_ask(name, each)
+                self._add_asks(function, name, asks)
         return self._items
+
+    def _add_asks(self, function: FunctionType, name: str, asks: Set[Ask]) -> None:
+        for each in asks:
+            if isinstance(each, Passed):
+                self._passed.setdefault(name, []).append((function, each))
+            else:
+                self._add_ask(name, each)
 
     def _add_ask(self, name: str, what: str | None) -> None:
         self._asked.setdefault(name, set()).add(what)
@@ -109,9 +121,11 @@ class ValueSnapshot:
         """
         self.items()
         for each in (*_holders(name), name):
-            for function, passed in self._passed.pop(each, ()):
-                for found in followed(function, each, passed):
-                    self._add_ask(*found)
+            if each in self._passed and self._followed.get(each) != len(self.uses):
+                self._followed[each] = len(self.uses)
+                for function, passed in self._passed[each]:
+                    for found in followed(function, each, passed, self.functions):
+                        self._add_ask(*found)
         return self._asked.get(name, frozenset())
 
     def add(self, container: Any, names: Set[str]) -> None:
