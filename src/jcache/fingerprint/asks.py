@@ -261,7 +261,8 @@ def _transformed(begun: list[Step], last: Step, call: Step, place: int) -> tuple
     ends = [at for at, each in enumerate(begun) if each.name.startswith("CALL")]
     if not ends:
         return ()
-    first, missing = ends[0], begun[ends[0]].number
+    first = ends[0]
+    missing = begun[first].number + (begun[first].name == "CALL_KW")  # the names of keywords are above the arguments
     while first and missing > 0:
         first -= 1
         missing -= begun[first].effect
