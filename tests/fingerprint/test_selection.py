@@ -319,3 +319,41 @@ def test_what_is_left_out_is_compared(tmp_path: Path) -> None:
         found = fingerprint(model.build, (2.0,))
     assert found.parts["global CFG"].startswith("Frozen(lr=1.0) ")
     assert {"attribute name of Frozen", "attribute inner of Frozen"} <= set(found.loose)
+
+
+LINEN = """
+import dataclasses
+from flax import linen as nn
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    width: int = 8
+    name: str = "a"
+
+class Block(nn.Module):
+    cfg: Config
+    @nn.compact
+    def __call__(self, x): return nn.relu(nn.Dense(self.cfg.width)(x))
+
+class Net(nn.Module):
+    config: Config
+    @nn.compact
+    def __call__(self, x):
+        %s
+        return nn.Dense(1)(Block(self.config)(x))
+
+def build(x): return model.apply({}, x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "counts"), [("", False), ("print(self.config)", False), ("str(self.config)", True)]
+)
+def test_a_configuration_in_a_module_of_flax_counts_by_its_fields(tmp_path: Path, statement: str, counts: bool) -> None:
+    """Flax compares modules as a whole for its own caches alone; other code that shows one makes all of it count."""
+    with imported(tmp_path, LINEN % statement) as model:
+        found = []
+        for config in (model.Config(), model.Config(name="b"), model.Config(width=9)):
+            vars(model)["model"] = model.Net(config)
+            found.append(fingerprint(model.build, (2.0,), for_trace=True).hash)
+    assert found[0] != found[2] and (found[0] != found[1]) == counts

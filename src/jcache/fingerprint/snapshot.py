@@ -20,6 +20,7 @@ from typing import Any, Final
 from jcache.fingerprint.asks import Ask, Passed
 from jcache.fingerprint.code import Meaning, meaning_of
 from jcache.fingerprint.describe import vars_of
+from jcache.fingerprint.methods import is_generated
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.ways import Way, item_name
 
@@ -87,7 +88,8 @@ class ValueSnapshot:
     def visit(self, function: FunctionType, known: Meaning) -> None:
         """Record a function that code may call, and its meaning."""
         self.uses.append(known)
-        self._visited.append((function, known))
+        if not is_generated(function):  # what dataclasses make compares an object with all that it holds
+            self._visited.append((function, known))
         self.functions.setdefault(function.__code__.co_name, []).append(function)
 
     def visit_parameters(self, function: FunctionType) -> None:

@@ -248,13 +248,14 @@ class Encoder:
         wholly = self._is_whole(kind) or attributes.is_frozen(kind) or id(value) in self.compared
         found = []
         held, is_library = list(attributes.held(value)), self.is_library(kind)
+        is_linen = attributes.is_of_linen(kind)  # flax uses the fields of the program's modules by their names
         is_fixed = is_library and not attributes.is_holder(kind)
         if self.may_grow and is_library:
             held = (self._before or self.snapshot).without_memos(value, held)
         for name, each in held:
             if name in beside:
                 continue
-            if name == "_id" and attributes.is_of_linen(kind):
+            if name == "_id" and is_linen:
                 found.append((name, self._linen_ids.setdefault(each, len(self._linen_ids))))
             elif (kept := attributes.is_kept(kind, name)) or not (wholly or name in self.names):
                 self.aside.update(() if kept else [name])
@@ -265,7 +266,8 @@ class Encoder:
             else:
                 self.nones.update([name] if each is None else ())
                 each = each if is_fixed else self.then(value, name, each)
-                found.append((name, each if wholly or is_fixed else select(self, (name,), each)))
+                by_name = not is_fixed and (is_linen or not wholly)
+                found.append((name, select(self, (name,), each) if by_name else each))
         self.note_order(name for name, _ in found)
         return self.members(found, IN_LIBRARY if is_fixed else IN_OBJECT)
 

@@ -91,7 +91,7 @@ class Walk(References):
         self.snapshot.visit(function, known)
         if known.computed and not all(name_resolution.is_of_library(each, function) for each in known.computed):
             self.names.add(attributes.ALL)
-        self.names |= known.attributes
+        self.names |= frozenset() if methods.is_generated(function) else known.attributes
         if not _NAMESPACES.isdisjoint(known.attributes):
             self._set_modules_aside()
         items = self._bindings(function, known.lookups)
