@@ -91,13 +91,13 @@ def test_the_first_result(benchmark: Any, tmp_path: Path, name: str, module: str
 
 
 def test_the_first_result_of_a_small_function(benchmark: Any, tmp_path: Path) -> None:
-    """A function that is traced faster than looked up is traced, once that is known; only the store adds to its time.
+    """A function that is traced faster than looked up is looked up, as long as a process loses little by that.
 
-    At the first call, comparing the executable's digest and recording its use take less than a millisecond.
+    It loses the time to take the world. Only a process that loses a quarter of a second has such calls traced.
     """
     ratio, said = against_jax(benchmark, first_result("traces.py", tmp_path, "small"), 31)
     ours = benchmark.extra_info["seconds"]
-    assert said["traced"] == 1 and ours - ours / ratio <= 0.001
+    assert said["traced"] == 0 and ours - ours / ratio <= 0.015
 
 
 def test_torax(benchmark: Any, tmp_path: Path) -> None:
