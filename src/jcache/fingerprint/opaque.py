@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
 
 _HOLDERS: Final = frozenset({"queue", "_queue", "asyncio.queues", "logging"})  # their classes hold what they are given
+_KEEP_STATE: Final = frozenset(  # modules with classes whose objects tell code what has been done with them
+    {"queue", "_queue", "asyncio.queues", "asyncio.locks", "_asyncio", "concurrent.futures._base", "threading"}
+)
 _OF_FILES: Final = frozenset({"mode"})
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque, collections.UserDict)
 _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
@@ -43,12 +46,13 @@ def beside(encoder: Encoder, value: Any) -> bytes:
     Attributes ``_result`` and ``_exception`` are named by ``result``, too. Of its other attributes, plain values and
     objects of the user's classes are set aside.
     """
-    kind, named, others = type(value), [], {}
+    kind, named, others, state = type(value), [], {}, list[Any]()
     own = [] if encoder.is_library(kind) else [encoder.class_(kind)]
     is_own = bool(own) or kind is _thread._local
     logging = sys.modules.get("logging")
     is_logger = logging is not None and issubclass(kind, logging.Logger)
     for name, each in _held(value):
+        state += each if isinstance(each, _CONTAINERS) else [each]
         if not encoder.names.isdisjoint({name, name.lstrip("_"), _READ_BY.get(name, name)}):
             named.append((name, encoder.then(value, name, each)))
             continue
@@ -64,6 +68,8 @@ def beside(encoder: Encoder, value: Any) -> bytes:
         others["effective level"] = value.getEffectiveLevel(), value.manager.disable
     if others:
         encoder.set_aside(f"state of {kind.__qualname__}", others)
+    if not (hasattr(kind, "daemon") or _KEEP_STATE.isdisjoint(each.__module__ for each in kind.__mro__)):
+        encoder.note_state(value, state)  # that of a thread changes by itself
     attributes = [encoder.attributes(named)] if named else []
     return several(b"opaque", [text(type_name(kind)), *own, *attributes])
 
@@ -121,7 +127,8 @@ def hidden(encoder: Encoder, value: Any) -> bytes:
         return several(b"reduced", [*items, encoder.encode(copied)])
     if encoder.is_given:
         raise Refused(value, "it holds what Python does not show, and cannot be copied by `copy`")
-    encoder.set_aside(f"state of {kind.__qualname__}", _inner(value))
+    encoder.set_aside(f"state of {kind.__qualname__}", inner := _inner(value))
+    encoder.note_state(value, [inner] if type(inner) is bytes else inner or ())
     return several(b"opaque", items)
 
 

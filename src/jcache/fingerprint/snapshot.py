@@ -13,13 +13,14 @@ arrays, and any one that gets functions or the structures of pytrees, which no l
 # ruff: noqa: ANN401 - programs hold anything
 
 import collections
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 from jcache.fingerprint.asks import Ask, Passed
 from jcache.fingerprint.code import Meaning, meaning_of
 from jcache.fingerprint.describe import vars_of
+from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.methods import is_generated
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.ways import Way, item_name
@@ -36,6 +37,7 @@ _OF_CONFIGURATIONS: Final = (
     "(library)[_fields]",
     "(library)[_content]",
 )  # where ml_collections and OmegaConf hold items
+_FILLS: Final = frozenset({".put", ".put_nowait", ".set", ".set_exception", ".set_result"})  # methods that tell nothing
 _SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -62,6 +64,7 @@ class ValueSnapshot:
         self._told: set[str] = set()  # those of containers that tell other code of arrays
         self._copies: dict[int, tuple[set[str], Any]] = {}  # by container, with its names
         self._values: dict[Place, Any] = {}
+        self._states: dict[int, tuple[str, list[Any]]] = {}  # by address, a name and the parts of a state
         self._alive: list[object] = []
         self._unread: dict[str, Any] = {}
         self._private: dict[int, dict[str, Any]] = {}  # by object, the private attributes, if None or False as such
@@ -79,7 +82,7 @@ class ValueSnapshot:
 
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
-        self.uses, self._visited, self._passed, self.functions = [], [], {}, {}
+        self.uses, self._visited, self._passed, self.functions, self._states = [], [], {}, {}, {}
 
     def uses_any(self, names: Set[str]) -> bool:
         """Return whether code uses one of some names."""
@@ -144,6 +147,17 @@ class ValueSnapshot:
     def add_value(self, place: Place, value: Any) -> None:
         self._values[place] = value
 
+    def add_state(self, value: Any, name: str, state: Iterable[Any]) -> None:
+        """Keep the parts of the state of a value that code reaches by a name."""
+        self._states[id(value)] = name, list(state)
+
+    def _has_other_state(self, at: int, now: "ValueSnapshot") -> bool:
+        """Return whether the value at an address has another state in a later snapshot, for which code may ask."""
+        (name, before), (_, after) = self._states[at], now._states.get(at, self._states[at])
+        is_same = len(before) == len(after) and all(map(_is_part, before, after))
+        asked = {*now.asked_of(name), *now.asked_of(ARGUMENT + name)}
+        return not is_same and (not asked or not asked <= _FILLS)
+
     def without_memos(self, value: Any, held: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
         """Return the attributes of an object of a library, private ones as they were if that was None, False or absent.
 
@@ -203,6 +217,8 @@ class ValueSnapshot:
         named = sorted(outermost - IN_LIBRARY - IN_OBJECT)
         counted += [f"`{name}` changes, and is used for more" for name in named]
         counted += ["what an object holds changes, and may be used"] if outermost and not named else []
+        states = {each[0] for at, each in self._states.items() if self._has_other_state(at, now)}
+        counted += [f"the state of `{name}` changes, and may be used" for name in sorted(states)]
         return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]
 
 
@@ -269,6 +285,11 @@ def _is_of_array(value: Any) -> bool:
 
 def _is_structure(value: Any) -> bool:
     return type(value) is FunctionType or type(value).__name__ == "PyTreeDef"
+
+
+def _is_part(before: Any, now: Any) -> bool:
+    """Return whether a part of a state is as it was."""
+    return before is now or (type(before) is type(now) and type(now) in SCALARS and before == now)
 
 
 def _is_same(before: Any, now: Any) -> bool:

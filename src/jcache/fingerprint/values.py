@@ -153,6 +153,10 @@ class Encoder:
         self.selected.append(found)
         self.alive.append(value)
 
+    def note_state(self, value: Any, state: Iterable[Any]) -> None:
+        """Record the state of a value that counts by its type alone, which code may change and ask for."""
+        self.snapshot.add_state(value, self.place or self.label_name(), state)
+
     def counter(self, label: str, value: int) -> bytes:
         """Encode an integer in which code only counts by its type alone."""
         self.set_aside(label, value)
