@@ -108,6 +108,24 @@ def test_the_methods_that_dataclasses_makes_name_no_field(tmp_path: Path) -> Non
     assert one.hash == other.hash != faster.hash and one.loose != other.loose
 
 
+def test_the_methods_of_named_tuples_and_signatures_make_no_instance(tmp_path: Path) -> None:
+    """A signature that a library keeps, such as flax's of a module, names classes of which no code makes one."""
+    source = """
+import collections, functools, inspect, time
+class Trainer:
+    def __init__(self): self.started = time.time()
+    def step(self, x): return x
+Batch = collections.namedtuple("Batch", "x y")
+def plain(trainer: Trainer) -> Trainer: return trainer
+kept = functools.partial(plain)
+kept.__signature__ = inspect.signature(plain)
+trainer, batch = Trainer(), Batch(1, 2)
+def use(x): return trainer.step(x) + batch.x, kept
+"""
+    with imported(tmp_path, source) as module:
+        assert not fingerprint(module.use, (1.0,)).chance
+
+
 def test_operators_that_a_program_writes_count_wherever_it_is_from() -> None:
     """Also those of a class that was executed from a text; what `dataclasses` makes beside them does not."""
     fields = "    run: str\n    def __neg__(self): return self.run\n"

@@ -15,8 +15,13 @@ from types import SimpleNamespace
 from collections import ChainMap, UserDict, UserList
 import logging
 from omegaconf import OmegaConf
+import asyncio, concurrent.futures, mmap, queue as queues, threading
 import numpy as np
 library = Formatter()
+jobs, texts, event, free = queues.Queue(), queues.SimpleQueue(), threading.Event(), threading.Semaphore()
+future, memory, tasks = concurrent.futures.Future(), mmap.mmap(-1, 8), asyncio.Queue()
+class Jobs(queues.Queue): ...
+named_jobs, own_jobs = {'a': queues.Queue()}, Jobs()
 library._unset, library._set, library.public, library._is_filled, library._is_on = None, 'a', None, False, True
 n, log, seen, by, first, many = 0, [], set(), {'f': 0}, [0], Counter()
 alias, space = log, SimpleNamespace(n=0, sums={'f': 0.5}, log=['a'])
@@ -61,6 +66,7 @@ TOLERATED = {
     "a number that is logged": "run.n += 1\n    logger.debug('%d', run.n)\n    logger.info(run.n)",
     "a number in the long form": "global n\n    n = n + 1\n    run.n = run.n - 1",
     "a list": "log.append(x)",
+    "a queue that is only filled": "jobs.put(x)\n    event.set()",
     "a list in a dict": "groups['a'].append(x)\n    groups['a'].append(x)",
     "a list in a dict beside what is used": "nested['k'].append(x)\n    x += nested['lr']",
     "a list in a dict that is asked by get": "nested.get('k').append(x)\n    x += nested.get('lr')",
@@ -174,6 +180,16 @@ CHANGES = {
     "a deque that forgets": "last.append('a')",
     "an attribute of an object": "run.word = run.word + 'b'",
     "a new attribute of an object": "run.more = 'b'\n    return run.more",
+    "a queue whose size counts": "x += jobs.qsize()\n    jobs.put(x)",
+    "a queue by a name of its own": "q = jobs\n    x += q.qsize()\n    q.put(x)",
+    "a queue in a dict": "x += named_jobs['a'].empty()\n    named_jobs['a'].put(x)",
+    "a queue of a class of the program's": "x += own_jobs.qsize()\n    own_jobs.put(x)",
+    "a queue of C": "x += texts.qsize()\n    texts.put(x)",
+    "a queue for coroutines": "x += tasks.qsize()\n    tasks.put_nowait(x)",
+    "an event that is asked for": "x += event.is_set()\n    event.set()",
+    "a semaphore": "x += free.acquire(False)",
+    "a result to come": "x += future.done() or bool(future.set_result(x))",
+    "memory of C": "x += memory[0]\n    memory[0] = x + 1",
     "an attribute that no code reads": "run.shape = (x,)",
     "a variable of a function around it": "said()",
     "a private attribute of a library's object that was set": "library._set = library._set + 'b'",

@@ -25,7 +25,7 @@ _BY_NAME: Final = frozenset(
 )  # fmt: skip
 """Special methods that no operator of Python calls, but `copy`, which reads all attributes, and class statements."""
 CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__", "__del__"})
-_MADE_BY_DATACLASSES: Final = "__create_fn__.<locals>."  # the beginning of the name of a code object
+_MADE: Final = ("__create_fn__.<locals>.", "namedtuple.<locals>.")  # the beginnings of names of code objects
 _MADE_BY_ATTRS: Final = "<attrs generated "  # that of its file
 
 
@@ -61,14 +61,14 @@ def _is_data(name: str, value: Any) -> bool:
 
 
 def is_generated(value: Any) -> bool:
-    """Return whether a method is one that `dataclasses` or attrs has made, and so reads each field whatever it is for.
+    """Return whether `dataclasses`, attrs or `namedtuple` has made a method, which reads each field whatever it is for.
 
     A function may compare or print instances, but hardly any does while it is traced.
     """
     if type(value) is not FunctionType:
         return False
     code = value.__code__
-    return code.co_qualname.startswith(_MADE_BY_DATACLASSES) or code.co_filename.startswith(_MADE_BY_ATTRS)
+    return code.co_qualname.startswith(_MADE) or code.co_filename.startswith(_MADE_BY_ATTRS)
 
 
 def names_reaching(cls: type, name: str, value: Any) -> set[str]:

@@ -6,6 +6,7 @@ A built-in key function applies to the class that a loaded module has under a ce
 # ruff: noqa: ANN401 - objects of any library
 
 import copy
+import inspect
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -185,6 +186,15 @@ def _of_flag(holder: Any) -> object:
     return {"value": _value_of(holder._flagvalues[holder._name])}
 
 
+def _of_parameter(parameter: Any) -> object:
+    """Return what a parameter is made of; its annotation as a text, since code makes no instance of what that names."""
+    return parameter.name, int(parameter.kind), parameter.default, inspect.formatannotation(parameter.annotation)
+
+
+def _of_signature(signature: Any) -> object:
+    return list(signature.parameters.values()), inspect.formatannotation(signature.return_annotation)
+
+
 def _value_of(flag: Any) -> object:
     return vars(flag).get("_value", flag)  # some flags have a property that makes a new value at each call
 
@@ -204,6 +214,8 @@ _READY: Final = {
         ("absl.flags", "FlagHolder", TypeKey(_of_flag, frozenset({"_flagvalues"}), is_by_name=True)),
         ("flax.core", "FrozenDict", _covering(dict, "_dict _hash")),
         ("immutabledict", "immutabledict", _covering(dict, "_dict _hash")),
+        ("inspect", "Parameter", TypeKey(_of_parameter, is_fixed=True)),
+        ("inspect", "Signature", TypeKey(_of_signature, is_fixed=True)),
         ("mujoco", "MjModel", TypeKey(_reduced)),
         ("networkx", "Graph", _covering(_of_network, "_node _adj _succ _pred __networkx_cache__ nodes adj succ pred "
                                         "edges in_edges out_edges degree in_degree out_degree")),

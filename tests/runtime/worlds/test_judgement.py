@@ -123,6 +123,7 @@ def test_what_is_learnt_holds_for_the_sources_with_which_it_was_learnt(known: Co
     changed = {"source a.py": "2"}
     known.add(KEY, HEADER, World(BASE | changed))
     assert judged_in(known, changed).may_serve and not judged_in(known, {**changed, "arguments": "9"}).may_serve
+    assert judged_in(known, {**changed, "arguments": "9"}).reason_now() == "arguments changed"
     for number in range(1, 4):
         known.add(KEY, HEADER, World(BASE | changed | {"arguments": f"{number}"}))
     assert judged_in(known, {**changed, "arguments": "9"}).may_serve

@@ -141,7 +141,7 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
         return Judgement(refused=_DRAWN)
     at = min(reversed(range(len(rows))), key=lambda at: len(between[at]))
     nearest, its = rows[at]
-    new = in_words(between[at] - _learnt(rows, nearest.text, now), its, now)
+    new = in_words(between[at] - _learnt(rows, nearest.text, now) or left[at], its, now)
     return Judgement(nearest, new=new, has_same_state=any(now.get(label) == its[label] for label in _states(its)))
 
 
