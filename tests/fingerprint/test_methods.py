@@ -126,6 +126,23 @@ def use(x): return trainer.step(x) + batch.x, kept
         assert not fingerprint(module.use, (1.0,)).chance
 
 
+def test_the_functions_that_equinox_makes_name_no_attribute(tmp_path: Path) -> None:
+    """They read all fields of a module, and nothing of other objects."""
+    source = """
+import equinox, types
+class Scale(equinox.Module):
+    by: float
+    def __call__(self, x): return x * self.by
+scale, space = Scale({by}), types.SimpleNamespace(by=1.0, run={run!r})
+def use(x): return scale(x) * space.by
+"""
+    taken = []
+    for number, (by, run) in enumerate([(1.0, "a"), (1.0, "b"), (2.0, "a")]):
+        with imported(tmp_path / str(number), source.format(by=by, run=run)) as module:
+            taken.append(fingerprint(module.use, (1.0,)).hash)
+    assert taken[0] == taken[1] != taken[2]
+
+
 def test_operators_that_a_program_writes_count_wherever_it_is_from() -> None:
     """Also those of a class that was executed from a text; what `dataclasses` makes beside them does not."""
     fields = "    run: str\n    def __neg__(self): return self.run\n"

@@ -26,7 +26,7 @@ _BY_NAME: Final = frozenset(
 """Special methods that no operator of Python calls, but `copy`, which reads all attributes, and class statements."""
 CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__", "__del__"})
 _MADE: Final = ("__create_fn__.<locals>.", "namedtuple.<locals>.")  # the beginnings of names of code objects
-_MADE_BY_ATTRS: Final = "<attrs generated "  # that of its file
+_FILES_MADE: Final = ("<attrs generated ", "<generated_flatten_", "<generated_unflatten_")  # those of files
 
 
 def is_reached(cls: type, name: str, value: Any, names: Collection[str]) -> bool:
@@ -61,14 +61,14 @@ def _is_data(name: str, value: Any) -> bool:
 
 
 def is_generated(value: Any) -> bool:
-    """Return whether `dataclasses`, attrs or `namedtuple` has made a method, which reads each field whatever it is for.
+    """Return whether `dataclasses`, attrs, `namedtuple` or equinox has made a method, which reads each field anyway.
 
     A function may compare or print instances, but hardly any does while it is traced.
     """
     if type(value) is not FunctionType:
         return False
     code = value.__code__
-    return code.co_qualname.startswith(_MADE) or code.co_filename.startswith(_MADE_BY_ATTRS)
+    return code.co_qualname.startswith(_MADE) or code.co_filename.startswith(_FILES_MADE)
 
 
 def names_reaching(cls: type, name: str, value: Any) -> set[str]:

@@ -128,7 +128,7 @@ def hidden(encoder: Encoder, value: Any) -> bytes:
     if encoder.is_given:
         raise Refused(value, "it holds what Python does not show, and cannot be copied by `copy`")
     encoder.set_aside(f"state of {kind.__qualname__}", inner := _inner(value))
-    encoder.note_state(value, [inner] if type(inner) is bytes else inner or ())
+    encoder.note_state(value, [inner] if type(inner) is bytes else [])
     return several(b"opaque", items)
 
 

@@ -89,9 +89,9 @@ class Walk(References):
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code, known = function.__code__, meaning_of(function)
         self.snapshot.visit(function, known)
-        if known.computed and not all(name_resolution.is_of_library(each, function) for each in known.computed):
-            self.names.add(attributes.ALL)
-        self.names |= frozenset() if methods.is_generated(function) else known.attributes
+        if not methods.is_generated(function):
+            is_any = not all(name_resolution.is_of_library(each, function) for each in known.computed)
+            self.names |= known.attributes | ({attributes.ALL} if is_any else set())
         if not _NAMESPACES.isdisjoint(known.attributes):
             self._set_modules_aside()
         items = self._bindings(function, known.lookups)
