@@ -13,10 +13,21 @@ from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import nested, written
 from jcache.fingerprint.instructions import ATTRIBUTE, Step, steps_of
-from jcache.fingerprint.uses import CELLS, GLOBALS, LOADS, NAMES, indexes, statement_before, without_told
+from jcache.fingerprint.uses import (
+    CELLS,
+    ENDS_STATEMENT,
+    GLOBALS,
+    LOADS,
+    NAMES,
+    indexes,
+    statement_before,
+    without_told,
+)
 
 PASSED: Final = "()"
 """What is asked by passing something to a function that is not known."""
+NAMED: Final = "(name)"
+"""What is asked by passing something to `getattr`, `isinstance` and the like, whose result counts anyway."""
 COMPARED: Final = "=="
 """What is asked by comparing or showing something, by putting it into a container or looking for it there."""
 GLOBAL: Final = "global"
@@ -49,11 +60,14 @@ class Passed(NamedTuple):
         chain: the name by which code reaches the function, and the attributes that it reads from there.
         kind: whether that is the name of a GLOBAL, of a variable in a CELL, or of a METHOD of any object.
         argument: the place of the argument, or its keyword.
+        wrapper: the global name of what makes the function that is called of that function, such as `functools.partial`
+            or `jax.grad`, if that is known then; else empty.
     """
 
     chain: tuple[str, ...]
     kind: str
     argument: int | str
+    wrapper: tuple[str, ...] = ()
 
 
 Ask = str | Passed | None
@@ -134,6 +148,10 @@ def _asked_of(
         yield from _asked_of(f"{name}[{key}]", listing, end, bound, seen)
     elif after.name in ATTRIBUTE:
         yield name, f".{after.value}"
+    elif "_NONE" in after.name or (
+        after.name == "LOAD_CONST" and (after.value, listing[at + 2].name) == (None, "IS_OP")
+    ):
+        return  # whether it is None follows from its type
     elif after.name == "CONTAINS_OP" and (text := _text_before(listing, at)) is not None:
         yield name, f"[{text}]"
     elif after.name in _BIND_LOCAL and bound[local := next(_bound(after))] == 1:
@@ -234,9 +252,20 @@ def _called(listing: list[Step], at: int, end: int, place: int) -> tuple[Ask, ..
     names = before.value if before.name == "KW_NAMES" or call.name == "CALL_KW" else ()
     keyword = place - (call.number - len(names))
     argument = names[keyword] if keyword >= 0 else place
-    if chain in _PARTIAL and place:  # its first argument is the function that takes the others
-        first, argument = inner, argument if keyword >= 0 else place - 1
-    return (_of_function(listing[first], _chain(listing, first, at), argument),)
+    if _is_carried(listing, first):
+        return (PASSED,)
+    if chain in _PARTIAL and place and listing[first].name in GLOBALS:  # its first argument takes the others
+        argument = argument if keyword >= 0 else place - 1
+        return (_of_function(listing[inner], _chain(listing, inner, at), argument, chain),)
+    return (_of_function(listing[first], chain, argument),)
+
+
+def _is_carried(listing: list[Step], first: int) -> bool:
+    """Return whether an instruction may be one of several that load something, of which a condition chooses one."""
+    before, last = listing[max(first - 1, 0)].name, listing[max(first - 2, 0)].name
+    return (before.startswith("JUMP") and not last.startswith(ENDS_STATEMENT)) or (
+        before == "POP_TOP" and "JUMP" in last
+    )
 
 
 def _chain(listing: list[Step], first: int, end: int) -> tuple[str, ...]:
@@ -245,10 +274,10 @@ def _chain(listing: list[Step], first: int, end: int) -> tuple[str, ...]:
     return listing[first].value, *(each.value for each in attributes)
 
 
-def _of_function(loaded: Step, chain: tuple[str, ...], argument: int | str) -> Ask:
+def _of_function(loaded: Step, chain: tuple[str, ...], argument: int | str, wrapper: tuple[str, ...] = ()) -> Ask:
     """Return how something is used that is passed to a function, which code reaches from what an instruction loads."""
     if loaded.name in GLOBALS | CELLS:
-        return Passed(chain, GLOBAL if loaded.name in GLOBALS else CELL, argument)
+        return Passed(chain, GLOBAL if loaded.name in GLOBALS else CELL, argument, wrapper)
     return PASSED if len(chain) == 1 else Passed(chain[-1:], METHOD, argument)
 
 
@@ -266,12 +295,14 @@ def _transformed(begun: list[Step], last: Step, call: Step, place: int) -> tuple
     while first and missing > 0:
         first -= 1
         missing -= begun[first].effect
-    if len(ends) > 1 or call.name != "CALL" or last.name == "KW_NAMES":
+    if len(ends) > 1 or call.name != "CALL" or last.name == "KW_NAMES" or _is_carried(begun, first):
         return (PASSED,)
-    transforms = {("jax", each) for each in _TRANSFORMS}
-    is_transform = first > 1 and (begun[first - 2].value, begun[first - 1].value) in transforms
-    function = _of_function(begun[first], _chain(begun, first, ends[0]), place)
-    return (function,) if is_transform and begun[first - 2].name in GLOBALS else (function, PASSED)
+    head = begun[max(first - 2, 0)]
+    wrapper = (head.value, begun[max(first - 1, 0)].value) if first > 1 and head.name in GLOBALS else ()
+    is_transform = wrapper in {("jax", each) for each in _TRANSFORMS}
+    chain = _chain(begun, first, ends[0])
+    function = _of_function(begun[first], chain, place, wrapper if is_transform else ())
+    return (function,) if is_transform else (function, PASSED)
 
 
 def _are_arguments(listing: list[Step]) -> bool:

@@ -40,6 +40,8 @@ def fields_of(value: Any) -> Mapping[Any, Any] | None:
         names: Any = getattr(kind, "_fields", None)
         is_named = type(names) is tuple and set(bases) <= {tuple}
         return {**dict(zip(names, tuple.__iter__(value), strict=True)), **vars_of(value)} if is_named else None
+    if bases and getattr(value, "__pydantic_extra__", None):  # fields that are none of the class
+        return None
     is_configuration = is_model(kind) if bases else attributes.is_frozen(kind)
     return dict(attributes.held(value)) if is_configuration and attributes.is_plain(kind, object) else None
 

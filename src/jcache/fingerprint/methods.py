@@ -21,7 +21,7 @@ _ANY_CLASS: Final = frozenset({ANY_CLASS, "__class__"})
 _METHODS: Final = frozenset({FunctionType, staticmethod, classmethod})
 _BY_NAME: Final = frozenset(
     {"__init_subclass__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__",
-     "__getnewargs_ex__", "__copy__", "__deepcopy__", "__sizeof__"}
+     "__getnewargs_ex__", "__replace__", "__copy__", "__deepcopy__", "__sizeof__"}
 )  # fmt: skip
 """Special methods that no operator of Python calls, but `copy`, which reads all attributes, and class statements."""
 CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__", "__del__"})

@@ -14,10 +14,11 @@ from jcache.fingerprint.describe import describe
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.readings import LOWEST
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.selection import Names, is_asked_by_name, select
+from jcache.fingerprint.selection import Names, select
 from jcache.fingerprint.snapshot import ARGUMENT, ValueSnapshot
 from jcache.fingerprint.values import Encoder
 
+_RECEIVER: Final = f"{ARGUMENT}self"
 _NUMBERS: Final = frozenset({int, float})
 _VERSION: Final = b"fingerprint 8 %d.%d" % sys.version_info[:2]
 """Version of the rules for fingerprints, and of Python, because fingerprints cover bytecode. The number goes up when a
@@ -147,10 +148,10 @@ class Parts(Encoder):
 
     def _encode(self, label: str, value: Any, names: Names) -> None:
         self._starts.append((len(self.seen), label))
-        self.may_grow, is_argument = id(value) not in self.given, label.startswith(ARGUMENT)
-        chosen = select(self, names, value) if names else value
-        self.is_given = is_argument and chosen is value and not is_asked_by_name(self, names, value)
-        self.place, value = "", chosen
+        self.may_grow = id(value) not in self.given
+        value = select(self, names, value) if names else value
+        self.is_given = label.startswith(ARGUMENT) and label != _RECEIVER
+        self.place = ""
         try:
             encoding = self.encode(value)
         except RecursionError:

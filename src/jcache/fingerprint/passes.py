@@ -5,21 +5,22 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
 
 from jcache.fingerprint import name_resolution, origins
-from jcache.fingerprint.asks import COMPARED, GLOBAL, METHOD, PASSED, Passed, is_within
+from jcache.fingerprint.asks import COMPARED, GLOBAL, METHOD, NAMED, PASSED, Passed, is_within
 from jcache.fingerprint.code import meaning_of
 
-_ASKS_BY_NAME: Final = (getattr, hasattr, isinstance, issubclass, callable, type, id, functools.partial)
+_ASKS_BY_NAME: Final = (getattr, hasattr, isinstance, issubclass, callable, type, id)
 _PASS_ON: Final = frozenset({"jax", "jaxlib", "flax", "equinox", origins.OURS})
 _RECEIVERS: Final = {("self",), ("cls",)}
 Methods = Mapping[str, Sequence[FunctionType]]
-Seen = frozenset[tuple[CodeType, str]]
+Seen = Mapping[tuple[CodeType, str], str]
 _NO_METHODS: Final[Methods] = MappingProxyType({})
-_NONE: Final[Seen] = frozenset()
+_NONE: Final[Seen] = MappingProxyType({})
 
 
 def followed(
@@ -32,21 +33,24 @@ def followed(
         name: the name of what it passes.
         passed: to what it passes that.
         methods: the functions of the user's that may be methods, by their names.
-        seen: parameters that have been looked at.
+        seen: parameters that have been looked at, each with the name of what it was then.
     """
-    if passed.kind == METHOD:
-        found: Sequence[Any] = methods.get(passed.chain[0], [])
-        if not found:
-            yield name, PASSED
-    else:
-        found = [_found(function, passed)]
+    is_known = passed.kind != METHOD and (not passed.wrapper or _is_wrapper(function, passed.wrapper))
+    found = methods.get(passed.chain[0], []) if passed.kind == METHOD else [_found(function, passed)]
+    if not is_known:
+        yield name, PASSED
     for each in found:
         is_users = type(each) is FunctionType and name_resolution.of_function(each) == origins.USER
-        parameter = _parameter(each.__code__, passed) if is_users else None
-        if parameter is None:
-            yield name, PASSED if is_users or _passes_on(each) else COMPARED
-        elif (each.__code__, parameter) not in seen:
-            yield from _of_parameter(each, parameter, name, methods, seen | {(each.__code__, parameter)})
+        taking = _parameters(each.__code__, passed) if is_users else []
+        if not taking:
+            yield name, PASSED if is_users else _asked_by(each)
+        for parameter in taking:
+            before = seen.get((each.__code__, parameter))
+            if before is None:
+                known = {**seen, (each.__code__, parameter): name}
+                yield from _of_parameter(each, parameter, name, methods, known)
+            elif before != name:  # an item of what the function is passed, and so on
+                yield name, None
 
 
 def _of_parameter(
@@ -71,24 +75,34 @@ def _found(function: FunctionType, passed: Passed) -> Any:
     return name_resolution.content_of(cells[name]) if name in cells and not attributes else None
 
 
-def _passes_on(value: Any) -> bool:
-    """Return whether a callable is known to read no more of what it is passed than attributes by their names.
+def _asked_by(value: Any) -> str:
+    """Return what a callable asks of what it is passed, which is no function of the user's.
 
-    That is a class of the user's, what JAX makes of functions, a function of JAX, flax or equinox, or one of Python's
-    that asks for an attribute by a name: what computes that counts anyway.
+    Known to read no more than attributes by their names are what JAX makes of functions, functions of JAX, flax and
+    equinox, and a class of the user's; and of Python's functions those that ask for an attribute by a name.
     """
-    if value is None or any(value is each for each in _ASKS_BY_NAME):
-        return True
+    if any(value is each for each in _ASKS_BY_NAME):
+        return NAMED
+    if value is None or value is functools.partial:
+        return PASSED
     home = value.__module__ if isinstance(value, type | FunctionType) else type(value).__module__
     origin = origins.of_module_named(str(home))
-    return (isinstance(value, type) and origin == origins.USER) or origin in _PASS_ON
+    return PASSED if (isinstance(value, type) and origin == origins.USER) or origin in _PASS_ON else COMPARED
 
 
-def _parameter(code: CodeType, passed: Passed) -> str | None:
-    """Return the name of the parameter that takes an argument; None if it goes to ``*args`` or ``**kwargs``."""
+def _parameters(code: CodeType, passed: Passed) -> list[str]:
+    """Return the names of the parameters that may take an argument; none if it goes to ``*args`` or ``**kwargs``."""
     names, argument = code.co_varnames, passed.argument
     if isinstance(argument, int):
-        argument += passed.kind == METHOD and names[:1] in _RECEIVERS
-        return names[argument] if argument < code.co_argcount else None
+        shifts = {False} if passed.kind != METHOD else {True} if names[:1] in _RECEIVERS else {False, True}
+        return [names[argument + shift] for shift in shifts if argument + shift < code.co_argcount]
     takes = names[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
-    return argument if argument in takes else None
+    return [argument] if argument in takes else []
+
+
+def _is_wrapper(function: FunctionType, chain: tuple[str, ...]) -> bool:
+    """Return whether a name is that of `functools.partial`, or of one of JAX's functions that make another function."""
+    live: Any = function
+    found = name_resolution.find(chain, function.__globals__, live.__builtins__).value
+    jax: Any = sys.modules.get("jax")
+    return found is functools.partial or (found is not None and found is getattr(jax, chain[-1], None))

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.fingerprint import attributes, methods
-from jcache.fingerprint.asks import COMPARED, PASSED, Passed
+from jcache.fingerprint.asks import COMPARED, NAMED, PASSED, Passed
 from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.configurations import (
     REFERENCE,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 CACHED: Final = "cached property"
 _PLAIN: Final = frozenset({*SCALARS, dict, list, tuple, set, frozenset})
+_BY_NAME: Final = frozenset({PASSED, NAMED})  # asked by functions that use attributes alone
 Names = tuple[str, ...]
 
 
@@ -156,24 +157,6 @@ def found_whole(encoder: Encoder) -> set[str]:
     return {f"{name}[]" for names in whole for name in names}
 
 
-def is_asked_by_name(encoder: Encoder, names: Names, value: Any) -> bool:
-    """Return whether the called function asks for attributes of an argument by constant names and does nothing else.
-
-    Then the attributes that code names count, as those of other objects do. That is so for a method's own object, too.
-
-    Args:
-        encoder: the encoder, whose walk has visited the code.
-        names: the name of the argument.
-        value: the argument.
-    """
-    if names == (f"{ARGUMENT}self",):
-        return True
-    if is_of_library(type(value)):
-        return False
-    asked = set[str | None]().union(*map(encoder.snapshot.asked_of, names))
-    return bool(asked) and all(each is not None and each[0] == "." for each in asked)
-
-
 def is_model_by_name(encoder: Encoder, cls: type) -> bool:
     """Return whether code uses the objects of a pydantic model by names of the user's alone."""
     if not is_model(cls) or not encoder.leaves_out():
@@ -193,10 +176,14 @@ def _is_used(encoder: Encoder, found: Narrowed) -> bool:
     """Return whether code uses a dict or configuration in another way than by constant names of its items."""
     asked = set[str | None]().union(*map(encoder.snapshot.asked_of, found.names))
     encoder.names |= encoder.snapshot.items()
+    if any(name.startswith(ARGUMENT) for name in found.names) and PASSED in asked:
+        return True  # what gets an argument may hand it to the caller
     names = {each[1:] for each in asked if each and each[0] == "."}
     if compares_fields(found.kind):
         return any(each and each[:3] in {COMPARED, ".__"} for each in asked)  # special methods are generated, too
-    if not asked.isdisjoint({None, COMPARED}) or (PASSED in asked and not is_by_name(found.kind)):
+    if any(each and each[:3] == ".__" for each in asked):
+        return True
+    if not asked.isdisjoint({None, COMPARED} if is_by_name(found.kind) else {None, COMPARED, *_BY_NAME}):
         return True
     if found.kind is dict:
         return bool(names)
@@ -220,7 +207,7 @@ def _uses_itself(encoder: Encoder, found: Narrowed, names: Set[str]) -> bool:
     known = simple | found.fields
     if not names <= known or any(name in encoder.names for name, _ in members if name not in known):
         return True
-    allowed = {f".{each}" for each in known} | ({PASSED} if is_by_name(found.kind) else set())
+    allowed = {f".{each}" for each in known} | (_BY_NAME if is_by_name(found.kind) else set())
     return any(_uses_first(encoder, function, allowed) for function in _called(encoder, found.kind))
 
 

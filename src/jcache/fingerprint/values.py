@@ -27,7 +27,17 @@ _TOLD: Final = frozenset(
 )
 BY_FRAME: Final = "(variables by name)"  # stands among the names where code may reach any variable
 _REACH_VARIABLES: Final = frozenset(
-    {"cell_contents", "__closure__", "f_locals", "f_globals", "__globals__", "getclosurevars", BY_FRAME}
+    {
+        "cell_contents",
+        "__closure__",
+        "f_locals",
+        "f_globals",
+        "__globals__",
+        "getclosurevars",
+        "getargvalues",
+        "__self__",
+        BY_FRAME,
+    }
 )
 
 
