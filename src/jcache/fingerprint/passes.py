@@ -43,7 +43,7 @@ def followed(
         is_users = type(each) is FunctionType and name_resolution.of_function(each) == origins.USER
         taking = _parameters(each.__code__, passed) if is_users else []
         if not taking:
-            yield name, PASSED if is_users else _asked_by(each)
+            yield name, PASSED if is_users else _asked_by(each, passed.chain[-1])
         for parameter in taking:
             before = seen.get((each.__code__, parameter))
             if before is None:
@@ -75,14 +75,15 @@ def _found(function: FunctionType, passed: Passed) -> Any:
     return name_resolution.content_of(cells[name]) if name in cells and not attributes else None
 
 
-def _asked_by(value: Any) -> str:
+def _asked_by(value: Any, name: str) -> str:
     """Return what a callable asks of what it is passed, which is no function of the user's.
 
     Known to read no more than attributes by their names are what JAX makes of functions, functions of JAX, flax and
-    equinox, and a class of the user's; and of Python's functions those that ask for an attribute by a name.
+    equinox, and a class of the user's; and of Python's functions those that ask for an attribute by a name, if code
+    calls them by their own names.
     """
     if any(value is each for each in _ASKS_BY_NAME):
-        return NAMED
+        return NAMED if name == value.__name__ else COMPARED
     if value is None or value is functools.partial:
         return PASSED
     home = value.__module__ if isinstance(value, type | FunctionType) else type(value).__module__
