@@ -69,7 +69,9 @@ def beside(encoder: Encoder, value: Any) -> bytes:
     if others:
         encoder.set_aside(f"state of {kind.__qualname__}", others)
     if not (hasattr(kind, "daemon") or _KEEP_STATE.isdisjoint(each.__module__ for each in kind.__mro__)):
-        encoder.note_state(value, state)  # that of a thread changes by itself
+        encoder.snapshot.add_state(
+            value, encoder.place or encoder.label_name(), state
+        )  # that of a thread changes by itself
     attributes = [encoder.attributes(named)] if named else []
     return several(b"opaque", [text(type_name(kind)), *own, *attributes])
 
@@ -128,7 +130,7 @@ def hidden(encoder: Encoder, value: Any) -> bytes:
     if encoder.is_given:
         raise Refused(value, "it holds what Python does not show, and cannot be copied by `copy`")
     encoder.set_aside(f"state of {kind.__qualname__}", inner := _inner(value))
-    encoder.note_state(value, [inner] if type(inner) is bytes else [])
+    encoder.snapshot.add_state(value, encoder.place or encoder.label_name(), [inner] if type(inner) is bytes else [])
     return several(b"opaque", items)
 
 

@@ -31,7 +31,8 @@ from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
 from jcache.fingerprint.passes import followed
-from jcache.fingerprint.snapshot import ARGUMENT, IN_LIBRARY, IN_OBJECT
+from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT
+from jcache.fingerprint.snapshot import ARGUMENT
 
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder

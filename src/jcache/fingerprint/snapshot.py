@@ -23,7 +23,8 @@ from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.methods import is_generated
 from jcache.fingerprint.passes import followed
-from jcache.fingerprint.ways import Way, item_name
+from jcache.fingerprint.side_effects import SideEffects, holders
+from jcache.fingerprint.ways import item_name
 
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
@@ -31,13 +32,10 @@ GROWING: Final = frozenset(
 _FUNCTIONS: Final = frozenset({FunctionType, BuiltinFunctionType})
 _MEMOS: Final = (dict, collections.OrderedDict, collections.defaultdict)
 ARGUMENT: Final = "argument "  # the beginning of the names of arguments
-IN_LIBRARY: Final = frozenset({"(library)"})  # the names of an object of a library's, for what it holds
-IN_OBJECT: Final = frozenset({"(object)"})  # those of any other object
 _OF_CONFIGURATIONS: Final = (
     "(library)[_fields]",
     "(library)[_content]",
 )  # where ml_collections and OmegaConf hold items
-_FILLS: Final = frozenset({".put", ".put_nowait", ".set", ".set_exception", ".set_result"})  # methods that tell nothing
 _SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -65,6 +63,8 @@ class ValueSnapshot:
         self._copies: dict[int, tuple[set[str], Any]] = {}  # by container, with its names
         self._values: dict[Place, Any] = {}
         self._states: dict[int, tuple[str, list[Any]]] = {}  # by address, a name and the parts of a state
+        self.counters: dict[str, int] = {}  # variables in which code only counts, by label
+        self.effects = SideEffects()  # of the call, if its key stays the same
         self._alive: list[object] = []
         self._unread: dict[str, Any] = {}
         self._private: dict[int, dict[str, Any]] = {}  # by object, the private attributes, if None or False as such
@@ -125,13 +125,17 @@ class ValueSnapshot:
         See `jcache.fingerprint.asks`.
         """
         self.items()
-        for each in (*_holders(name), name):
+        for each in (*holders(name), name):
             if each in self._passed and self._followed.get(each) != len(self.uses):
                 self._followed[each] = len(self.uses)
                 for function, passed in self._passed[each]:
                     for found in followed(function, each, passed, self.functions):
                         self._add_ask(*found)
         return self._asked.get(name, frozenset())
+
+    def asked_of_any(self, name: str) -> Set[str | None]:
+        """Return what code asks of something of a name, or of an argument of this name."""
+        return {*self.asked_of(name), *self.asked_of(ARGUMENT + name)}
 
     def add(self, container: Any, names: Set[str]) -> None:
         """Copy a container of a type in `GROWING` and of some names, with the attributes that it was given."""
@@ -152,11 +156,9 @@ class ValueSnapshot:
         self._states[id(value)] = name, list(state)
 
     def _has_other_state(self, at: int, now: "ValueSnapshot") -> bool:
-        """Return whether the value at an address has another state in a later snapshot, for which code may ask."""
-        (name, before), (_, after) = self._states[at], now._states.get(at, self._states[at])
-        is_same = len(before) == len(after) and all(map(_is_part, before, after))
-        asked = {*now.asked_of(name), *now.asked_of(ARGUMENT + name)}
-        return not is_same and (not asked or not asked <= _FILLS)
+        """Return whether the value at an address has another state in a later snapshot."""
+        (_, before), (_, after) = self._states[at], now._states.get(at, self._states[at])
+        return not (len(before) == len(after) and all(map(_is_part, before, after)))
 
     def without_memos(self, value: Any, held: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
         """Return the attributes of an object of a library, private ones as they were if that was None, False or absent.
@@ -194,42 +196,18 @@ class ValueSnapshot:
             self._attributes.update([name] if place[0] != id(None) else [])
         return before if of_any_type or type(before) is type(value) is int else value
 
-    def changed_and_used(self, now: "ValueSnapshot") -> list[str]:
-        """Return a text for each name of what has counted or grown, as a later walk has found, and is used."""
-        used = set[str]().union(*(each.used for each in now.uses))
-        ways = {way: {name for each in now.uses for name, its in each.ways if its is way} for way in Way}
-        filled = set[str]().union(*(each.filled for each in now.uses))
-        if any(each.is_logger for each in now.uses):  # the program's own: it may keep what it is given
-            said = set[str]().union(*(each.said for each in now.uses))
-            used, ways[Way.WHOLE] = used | said, ways[Way.WHOLE] | said
-        counted = [f"`{name}` counts, and is used" for name in sorted(self._changed & used)]
-        if now.reads_all:
-            computed = sorted(self._attributes - used)
-            counted += [f"`{name}` counts, and code computes names of attributes" for name in computed]
-        wrong = ways[Way.WHOLE] | (ways[Way.FLAG] - ways[Way.ITEM])
-        wrong |= ways[Way.ITEM] & (ways[Way.COUNTED] | ways[Way.INNER])
-        found = self._grown & wrong | self._more & (wrong | ways[Way.ITEM] | ways[Way.FLAG])
-        found |= {each for each in self._grown | self._more if not ways[Way.WHOLE].isdisjoint(_holders(each))}
-        hidden = (*IN_LIBRARY, *(IN_OBJECT if now.reads_all else ()))
-        everywhere = self._grown | self._more
-        found |= {each for each in everywhere if now.reads_variables or each.startswith(hidden)}
-        outermost = {each.partition("[")[0] for each in found}
-        named = sorted(outermost - IN_LIBRARY - IN_OBJECT)
-        counted += [f"`{name}` changes, and is used for more" for name in named]
-        counted += ["what an object holds changes, and may be used"] if outermost and not named else []
-        states = {each[0] for at, each in self._states.items() if self._has_other_state(at, now)}
-        counted += [f"the state of `{name}` changes, and may be used" for name in sorted(states)]
-        return counted + [f"`{name}` is filled for other code" for name in sorted(self._told & filled - used)]
+    def side_effects(self, now: "ValueSnapshot") -> SideEffects:
+        """Return what has counted or grown, as a later walk has found."""
+        counted = {label for label, each in self.counters.items() if now.counters.get(label, each) != each}
+        names = {label.partition(" ")[2].partition(" ")[0].rpartition(".")[2] for label in counted}
+        states = {name for at, (name, _) in self._states.items() if self._has_other_state(at, now)}
+        found = self._changed | names, self._attributes, self._grown, self._more, self._told, states
+        return SideEffects(*map(frozenset[str], found))
 
 
 def names_within(holders: Set[str], name: str) -> Set[str]:
     """Return the names of a container: its own, and those of an item of the containers that hold it."""
     return {name, *(item_name(each, key) for each in holders for key in (name, None))}
-
-
-def _holders(name: str) -> list[str]:
-    """Return the names of the containers that hold one of some name."""
-    return [name[:at] for at, letter in enumerate(name) if letter == "["]
 
 
 def _has_grown(before: Any, now: Any) -> bool:

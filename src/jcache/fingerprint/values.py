@@ -19,7 +19,8 @@ from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.selection import CACHED, Narrowed, select
-from jcache.fingerprint.snapshot import GROWING, IN_LIBRARY, IN_OBJECT, ValueSnapshot, names_within
+from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT
+from jcache.fingerprint.snapshot import GROWING, ValueSnapshot, names_within
 from jcache.fingerprint.value_types import UNCHANGING
 
 _TOLD: Final = frozenset(
@@ -163,12 +164,9 @@ class Encoder:
         self.selected.append(found)
         self.alive.append(value)
 
-    def note_state(self, value: Any, state: Iterable[Any]) -> None:
-        """Record the state of a value that counts by its type alone, which code may change and ask for."""
-        self.snapshot.add_state(value, self.place or self.label_name(), state)
-
     def counter(self, label: str, value: int) -> bytes:
         """Encode an integer in which code only counts by its type alone."""
+        self.snapshot.counters[label] = value
         self.set_aside(label, value)
         return tagged(b"counter", b"")
 

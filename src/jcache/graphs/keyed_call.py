@@ -14,6 +14,7 @@ from jcache.graphs.file_codec import FileCodec
 from jcache.graphs.roots import Places
 from jcache.graphs.told import Told
 from jcache.layout import Root, storable
+from jcache.runtime import side_effects
 from jcache.runtime.sealed_store import SealedStore
 
 _NO_KEY: Final = "it has no key"
@@ -76,6 +77,8 @@ class KeyedCalls:
             self._told.tally.not_stored(_NO_ROOT)
             return None
         taken = fingerprint(function, args, kwargs, depends_on=self._depends_on)
+        if side_effects.settle(taken.snapshot):
+            taken = fingerprint(function, args, kwargs, depends_on=self._depends_on)
         return KeyedCall(function, args, kwargs, taken, self._key(taken), store, shared)
 
     def _key(self, taken: Fingerprint) -> str:

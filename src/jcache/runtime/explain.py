@@ -37,6 +37,7 @@ _DEPENDENCY_PREFIXES: Final = (
     "existence ",
     "status ",
     "link ",
+    "side effects",
 )  # how the labels of dependencies begin that are found during a build
 
 

@@ -12,6 +12,7 @@ from jcache.fingerprint.weak_map import WeakIdentities
 from jcache.jax_internals import preload, rank_votes, tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
+from jcache.runtime import side_effects
 from jcache.runtime.worlds.judgement import Check, Judgement
 from jcache.runtime.worlds.world import World
 from jcache.store import roots
@@ -153,7 +154,7 @@ class CallLookup:
                 note = Hints(traces.store.root).expected(rough_key)
                 ahead = preload.Preload(note) if note else None
                 program = program_arguments()
-                request = make_request(self._function, self.statics, program, traced, self._depends_on)
+                request = self._request(program, traced)
                 if not tracing.are_tracers(request.leaves):
                     return None  # jit is disabled
                 key = request.key
@@ -179,6 +180,13 @@ class CallLookup:
         if not tracing.top_level()():  # if jit is disabled, the call runs at the top level and traces nothing
             observers.tell_trace(TraceCall(self.name, None, BYPASSED, reason))
         return None
+
+    def _request(self, program: Arguments, traced: Arguments) -> TraceRequest:
+        """Return the request of a call, once earlier calls have had the side effects that the function uses."""
+        request = make_request(self._function, self.statics, program, traced, self._depends_on)
+        if side_effects.settle(request.fingerprint.snapshot):
+            request = make_request(self._function, self.statics, program, traced, self._depends_on)
+        return request
 
     def _count(self, traces: TraceStore, key: str) -> int:
         """Return the number of this function among the functions of this process that have requested a key, from 1.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jcache.jax_internals import compile_hook, preload
 from jcache.runs import observers
 from jcache.runs.calls import HIT, NOT_STORED, STORED, TraceCall
+from jcache.runtime import side_effects
 from jcache.traces.hints import Hints, lookup_costs
 
 if TYPE_CHECKING:
@@ -61,6 +63,9 @@ class PendingCall:
         if self.miss is not None and self.compilation is not None:
             compilation = self.compilation
             reason = self.traces.keeping.keep(self.miss, compilation)
+            if reason is None:
+                refuse = partial(self.traces.keeping.refuse, self.key, self.miss.world)
+                side_effects.note(self.miss.request.fingerprint.snapshot.effects, refuse)
             self._expect("" if reason else compilation.executable_key, compilation.load_context)
             return reason
         if self.stored is not None and self.replay is not None:

@@ -29,7 +29,7 @@ from jcache.jax_internals.effects import named
 from jcache.jax_internals.gc_pause import collector
 from jcache.runtime.warn import warn_once
 from jcache.runtime.worlds.judgement import Check
-from jcache.traces import pending_call, structures
+from jcache.traces import missed_effects, pending_call, structures
 from jcache.traces.arguments import Arguments, flatten_again
 from jcache.traces.call_lookup import CallLookup, LookupResult
 from jcache.traces.hints import Hints
@@ -168,6 +168,7 @@ class Resolver:
                 vote.give_up()
             raise CannotReplay(remade)
         memos.served(stored.opened.header.key_parts)
+        missed_effects.note(self.function, self.options, looked_up, stored)
         return (remade.value,)
 
     def _trace(self, looked_up: LookupResult, miss: Miss, arguments: Arguments) -> Any:

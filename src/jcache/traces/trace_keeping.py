@@ -11,6 +11,7 @@ from jcache.fingerprint.describe import some
 from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.jax_internals.compile_record import Compilation, Replay
 from jcache.runs import observers
+from jcache.runtime import side_effects
 from jcache.runtime.events import Refusal
 from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly, staleness
 from jcache.runtime.warn import warn_outside
@@ -24,6 +25,7 @@ from jcache.traces.format import TRACES, Trace, content_of, program_key, seal_en
 from jcache.traces.stored_trace import CONTENT, NO_PROGRAM, StoredTrace
 
 if TYPE_CHECKING:
+    from jcache.runtime.worlds.world import World
     from jcache.traces.miss import Miss
 
 _NOT_FIRST: Final = "only the first process of the program stores traces"
@@ -65,6 +67,10 @@ class TraceKeeping:
                 miss.header, compilation.signature, compilation.device_key, executable, compilation.artifact, **more
             )
         return reason
+
+    def refuse(self, key: str, world: World, reason: str) -> None:
+        """Have the trace of a key not served in a world any more."""
+        self._comparisons.refuse(key, world, reason)
 
     def _settle(self, miss: Miss, compilation: Compilation) -> str | None:
         """Compare a trace with the stored one, and store it if they differ. Return why not, None if it is."""
@@ -147,10 +153,11 @@ class TraceKeeping:
         if not self._may_write():
             return _NOT_FIRST
         key = variant_key(request.key, content) if self._store.has(request.key) else request.key
+        effects = request.fingerprint.snapshot.effects.as_text()
         sealed = seal_entry(
             trace.payload(),
             key,
-            parts={**miss.parts, CONTENT: content},
+            parts={**miss.parts, CONTENT: content, **({side_effects.LABEL: effects} if effects else {})},
             parents=tuple(miss.build.parents),
             seconds=miss.build.seconds,
         )

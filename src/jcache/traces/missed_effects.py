@@ -1,0 +1,59 @@
+"""The side effects that a call did not have because it was served: it is traced for them once other code uses them."""
+
+# ruff: noqa: ANN401 - functions and arguments are anything
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from jcache.fingerprint.side_effects import SideEffects
+from jcache.runtime import side_effects
+from jcache.traces.keys import Statics
+
+if TYPE_CHECKING:
+    from jcache.traces.arguments import Arguments
+    from jcache.traces.call_lookup import LookupResult
+    from jcache.traces.stored_trace import StoredTrace
+
+_STATIC: Final = ("static_argnums", "static_argnames")
+
+
+def note(
+    function: Callable[..., Any], options: Mapping[str, Any], looked_up: LookupResult, stored: StoredTrace
+) -> None:
+    """Note the side effects of a call that a stored trace serves.
+
+    Args:
+        function: the function.
+        options: the options of `jax.jit` for it.
+        looked_up: the look-up of the call.
+        stored: the trace.
+    """
+    text = stored.opened.header.key_parts.get(side_effects.LABEL)
+    if text is None:
+        return
+    refuse = partial(looked_up.traces.keeping.refuse, looked_up.request.key, looked_up.world)
+    static = {name: options.get(name) for name in _STATIC}
+    side_effects.note(SideEffects.of_text(text), refuse, _tracing(function, static, looked_up.given))
+
+
+def _tracing(function: Callable[..., Any], static: dict[str, Any], given: Arguments) -> Callable[[], object]:
+    """Return a function that traces a call once more; it keeps no array alive."""
+    import jax
+
+    args, kwargs = Statics(function, *static.values()).replaced(
+        given.args, given.kwargs, lambda _, value: jax.tree.map(_type_of, value)
+    )
+    return partial(jax.eval_shape, jax.jit(function, **static), *args, **kwargs)
+
+
+def _type_of(leaf: Any) -> Any:
+    """Return the type of an array; any other leaf as it is."""
+    import jax
+
+    if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+        return leaf
+    make: Any = jax.ShapeDtypeStruct
+    return make(leaf.shape, leaf.dtype, weak_type=bool(getattr(leaf, "weak_type", False)))
