@@ -1,0 +1,186 @@
+"""Functions that count or log what other functions use: calls of both in turn, and their results.
+
+python tests/programs/effects_elsewhere.py jax|jcache ROOT first|all
+
+With `first`, only the functions that count are called.
+"""
+
+import array
+import asyncio
+import collections
+import contextvars
+import io
+import json
+import logging
+import os
+import queue
+import sqlite3
+import sys
+import threading
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jcache
+
+WHOSE, ROOT, WHICH = sys.argv[1:]
+N = M = 0
+LOG, TEXTS, SEEN, LAST, TABLE, NUMBERS = [], [], set(), collections.deque(), {}, {"n": 0}
+ORDER, COUNTS, GROUPS = collections.OrderedDict(), collections.Counter(), collections.defaultdict(list)
+LIST, MAPPING, JOBS, JOBS_OF_C = collections.UserList(), collections.UserDict(), queue.Queue(), queue.SimpleQueue()
+TASKS, EVENT, LOCAL, VARIABLE = asyncio.Queue(), threading.Event(), threading.local(), contextvars.ContextVar("v")
+ARRAY, FILE, LOGGER = array.array("i"), io.StringIO(), logging.getLogger("elsewhere")
+SPACE, MODULE = types.SimpleNamespace(n=0, log=[], table={}), types.ModuleType("module")
+TENSOR, DATABASE = np.zeros(1), sqlite3.connect(":memory:")
+LOCAL.n = MODULE.n = 0
+VARIABLE.set(0)
+DATABASE.execute("create table t(a)")
+
+
+class Counted:
+    n = 0
+    __slots__ = ("own",)
+
+
+class Trainer:
+    def __init__(self):
+        self.n, self.log, self.table = 0, [], {}
+
+    def count(self):
+        self.n += 1
+
+    def note(self):
+        self.log.append(1)
+
+    def fill(self):
+        self.table[len(self.table)] = 1
+
+
+def function():
+    """Carries attributes."""
+
+
+trainer, slotted, function.n = Trainer(), Counted(), 0
+slotted.own = 0
+
+
+def count():
+    global N
+    N = N + 1
+
+
+def count_more():
+    global M
+    M += 1
+
+
+def around():
+    n = 0
+
+    def add():
+        nonlocal n
+        n += 1
+
+    return add, lambda: n
+
+
+def count_in(holder, name):
+    setattr(holder, name, getattr(holder, name) + 1)
+
+
+def count_item():
+    NUMBERS["n"] += 1
+
+
+def count_attribute():
+    SPACE.n += 1
+
+
+def count_in_class():
+    Counted.n += 1
+
+
+def count_in_slot():
+    slotted.own += 1
+
+
+def count_in_array():
+    TENSOR[0] += 1
+
+
+add, added = around()
+PAIRS = {
+    "a global": (count, lambda: N),
+    "a global by an operator": (count_more, lambda: M),
+    "a variable of a function": (add, added),
+    "a list": (lambda: LOG.append(1), lambda: len(LOG)),
+    "a list of texts": (lambda: TEXTS.append("a"), lambda: len(TEXTS)),
+    "a set": (lambda: SEEN.add(len(SEEN)), lambda: len(SEEN)),
+    "a deque": (lambda: LAST.append(1), lambda: len(LAST)),
+    "a dict": (lambda: TABLE.update({len(TABLE): 1}), lambda: len(TABLE)),
+    "an item": (count_item, lambda: NUMBERS["n"]),
+    "an ordered dict": (lambda: ORDER.update({len(ORDER): 1}), lambda: len(ORDER)),
+    "a counter": (lambda: COUNTS.update("a"), lambda: COUNTS["a"]),
+    "a list in a dict": (lambda: GROUPS["a"].append(1), lambda: len(GROUPS["a"])),
+    "a list of a library": (lambda: LIST.append(1), lambda: len(LIST)),
+    "a mapping of a library": (lambda: MAPPING.update({len(MAPPING): 1}), lambda: len(MAPPING)),
+    "a queue": (lambda: JOBS.put(1), lambda: JOBS.qsize()),
+    "a queue of C": (lambda: JOBS_OF_C.put(1), lambda: JOBS_OF_C.qsize()),
+    "a queue for coroutines": (lambda: TASKS.put_nowait(1), lambda: TASKS.qsize()),
+    "an event": (lambda: EVENT.set(), lambda: int(EVENT.is_set())),
+    "a value of a thread": (lambda: count_in(LOCAL, "n"), lambda: LOCAL.n),
+    "a context variable": (lambda: VARIABLE.set(VARIABLE.get() + 1), lambda: VARIABLE.get()),
+    "an array of C": (lambda: ARRAY.append(1), lambda: len(ARRAY)),
+    "a file in memory": (lambda: FILE.write("a"), lambda: FILE.tell()),
+    "a logger": (lambda: LOGGER.setLevel(LOGGER.level + 1), lambda: LOGGER.level),
+    "a namespace": (count_attribute, lambda: SPACE.n),
+    "a list in a namespace": (lambda: SPACE.log.append(1), lambda: len(SPACE.log)),
+    "a module": (lambda: count_in(MODULE, "n"), lambda: MODULE.n),
+    "a class": (count_in_class, lambda: Counted.n),
+    "a slot": (count_in_slot, lambda: slotted.own),
+    "a function": (lambda: count_in(function, "n"), lambda: function.n),
+    "an array": (count_in_array, lambda: int(TENSOR[0])),
+    "a database": (
+        lambda: DATABASE.execute("insert into t values(1)"),
+        lambda: DATABASE.execute("select count(*) from t").fetchone()[0],
+    ),
+    "a variable of the environment": (
+        lambda: os.environ.update(ELSEWHERE=str(int(os.environ.get("ELSEWHERE", "0")) + 1)),
+        lambda: int(os.environ.get("ELSEWHERE", "0")),
+    ),
+    "a method that counts": (trainer.count, lambda: trainer.n),
+    "a method that logs": (trainer.note, lambda: len(trainer.log)),
+    "a method that fills": (trainer.fill, lambda: len(trainer.table)),
+}
+
+
+def jitted(name, change, read):
+    """Return a function that counts, and one that uses the count."""
+
+    def counting(x):
+        change()
+        return x * 2
+
+    def using(x):
+        return x * (read() + 1)
+
+    jit = jax.jit
+    if WHOSE == "jcache":
+        jit = jcache.jit
+    for each in (counting, using):
+        each.__qualname__ = f"{each.__name__} {name}"
+    return jit(counting), jit(using)
+
+
+if WHOSE == "jcache":
+    jcache.enable(ROOT, strict=True)
+results = {}
+for name, (change, read) in PAIRS.items():
+    counting, using = jitted(name, change, read)
+    for size in (1, 2, 3):
+        found = [float(counting(jnp.ones(size))[0])]
+        found += [float(using(jnp.ones(size))[0])] if WHICH == "all" else []
+        results.setdefault(name, []).extend(found)
+print(json.dumps({"results": results, "hits": jcache.stats().traces.hits if WHOSE == "jcache" else 0}))
