@@ -6,18 +6,44 @@ The call is stored all the same, if its own code does not use what it has counte
 from __future__ import annotations
 
 import json
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jcache.fingerprint.ways import Way
 
 if TYPE_CHECKING:
+    from jcache.fingerprint.code import Meaning
     from jcache.fingerprint.snapshot import ValueSnapshot
 
 IN_LIBRARY: Final = frozenset({"(library)"})  # the names of an object of a library's, for what it holds
 IN_OBJECT: Final = frozenset({"(object)"})  # those of any other object
 FILLS: Final = frozenset({".put", ".put_nowait", ".set", ".set_exception", ".set_result"})  # methods that tell nothing
 _NONE: Final = frozenset[str]()
+
+
+class UsesByName(NamedTuple):
+    """How code uses what it names.
+
+    Attributes:
+        used: the names of what it uses.
+        ways: the names of containers by the ways in which it uses them.
+        filled: those of containers in which it stores items.
+    """
+
+    used: Set[str]
+    ways: Mapping[Way, Set[str]]
+    filled: Set[str]
+
+    @classmethod
+    def of(cls, uses: Iterable[Meaning]) -> UsesByName:
+        """Return how functions of some meanings use what they name."""
+        found = list(uses)
+        used = set[str]().union(*(each.used for each in found))
+        ways = {way: {name for each in found for name, its in each.ways if its is way} for way in Way}
+        if any(each.is_logger for each in found):  # the program's own: it may keep what it is given
+            said = set[str]().union(*(each.said for each in found))
+            used, ways[Way.WHOLE] = used | said, ways[Way.WHOLE] | said
+        return cls(used, ways, set[str]().union(*(each.filled for each in found)))
 
 
 class SideEffects(NamedTuple):
@@ -46,11 +72,7 @@ class SideEffects(NamedTuple):
             code: the snapshot of a walk over the code.
             elsewhere: whether that is the code of another call.
         """
-        used = set[str]().union(*(each.used for each in code.uses))
-        ways = {way: {name for each in code.uses for name, its in each.ways if its is way} for way in Way}
-        if any(each.is_logger for each in code.uses):  # the program's own: it may keep what it is given
-            said = set[str]().union(*(each.said for each in code.uses))
-            used, ways[Way.WHOLE] = used | said, ways[Way.WHOLE] | said
+        used, ways, filled = code.uses_by_name
         counted = [f"`{name}` counts, and is used" for name in sorted(self.changed & used)]
         if code.reads_all:
             computed = sorted(self.attributes - used)
@@ -63,10 +85,9 @@ class SideEffects(NamedTuple):
         for name, asks in asked.items():
             if not asks <= FILLS or not (asks or elsewhere):
                 counted.append(f"the state of `{name}` changes, and may be used")
-        filled = set[str]().union(*(each.filled for each in code.uses))
         return counted + [f"`{name}` is filled for other code" for name in sorted(self.told & filled - used)]
 
-    def _found(self, code: ValueSnapshot, ways: dict[Way, set[str]], *, elsewhere: bool) -> set[str]:
+    def _found(self, code: ValueSnapshot, ways: Mapping[Way, Set[str]], *, elsewhere: bool) -> set[str]:
         """Return the names of containers that code uses in another way than as a log or memo."""
         wrong = ways[Way.WHOLE] | (ways[Way.FLAG] - ways[Way.ITEM])
         wrong |= ways[Way.ITEM] & (ways[Way.COUNTED] | ways[Way.INNER])

@@ -14,6 +14,7 @@ arrays, and any one that gets functions or the structures of pytrees, which no l
 
 import collections
 from collections.abc import Iterable, Set
+from functools import cached_property
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.methods import is_generated
 from jcache.fingerprint.passes import followed
-from jcache.fingerprint.side_effects import SideEffects, holders
+from jcache.fingerprint.side_effects import SideEffects, UsesByName, holders
 from jcache.fingerprint.ways import item_name
 
 GROWING: Final = frozenset(
@@ -83,6 +84,11 @@ class ValueSnapshot:
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
         self.uses, self._visited, self._passed, self.functions, self._states = [], [], {}, {}, {}
+
+    @cached_property
+    def uses_by_name(self) -> UsesByName:
+        """How the functions that a walk has visited use what they name; ask for it after the walk."""
+        return UsesByName.of(self.uses)
 
     def uses_any(self, names: Set[str]) -> bool:
         """Return whether code uses one of some names."""
