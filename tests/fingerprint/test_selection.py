@@ -15,7 +15,7 @@ from jcache.fingerprint import fingerprint
 from tests.helpers.fingerprints import imported
 
 SOURCE = """
-import dataclasses, inspect, operator, pprint, weakref
+import argparse, dataclasses, inspect, operator, pprint, weakref
 from collections import namedtuple
 from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
@@ -85,6 +85,8 @@ class Dumping(Model):
 
 def as_dict(lr=1.0, name="dict", inner=Inner()):
     return {"lr": lr, "name": name, "inner": {"lr": inner.lr, "name": inner.name}}
+
+def Space(**fields): return argparse.Namespace(**{"lr": 1.0, "name": "space", "inner": Inner(), **fields})
 
 def as_omegaconf(**fields): return OmegaConf.create(as_dict(**fields))
 
@@ -206,6 +208,7 @@ FITTING = [
         (("Frozen", "Model"), PASSED),
         (("as_dict", "as_omegaconf"), PASSED_ON),
         (MAKERS[:1], OF_FROZEN),
+        (("Plain", "Space"), BY_NAME | BOUND),
         (("Frozen", "Model"), COMPUTED),
     )
     for maker in makers
@@ -239,7 +242,12 @@ FIELDS = st.fixed_dictionaries(
     "expression", sorted({*BY_NAME, *BY_KEY, *BOUND, *OF_CLASSES, *OF_FROZEN, *COMPUTED, *PASSED, *PASSED_ON, *WHOLE})
 )
 @settings(max_examples=15)
-@given(maker=st.sampled_from([*MAKERS, "Pair", "Dumping", "Plain"]), one=FIELDS, other=FIELDS, is_given=st.booleans())
+@given(
+    maker=st.sampled_from([*MAKERS, "Pair", "Dumping", "Plain", "Space"]),
+    one=FIELDS,
+    other=FIELDS,
+    is_given=st.booleans(),
+)
 def test_equal_keys_give_equal_results(
     tmp_path_factory: pytest.TempPathFactory,
     expression: str,

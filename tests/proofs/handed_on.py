@@ -439,4 +439,19 @@ def h(x): return x['a']
 def f(c): return (str or h)(c)
 """
     + DICTS,
+    "print raises": FROZEN
+    + """
+def f(c):
+    try: print(1 / (c.b - 2))
+    except ZeroDivisionError: return 0
+    return c.a
+"""
+    + TWO,
+    "print raises of a dict": """
+def f(c):
+    try: print(c['q'])
+    except KeyError: return 0
+    return c['a']
+A, B = ({'a': 1},), ({'a': 1, 'q': 2},)
+""",
 }

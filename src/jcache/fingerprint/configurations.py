@@ -24,11 +24,18 @@ REFERENCE: Final = "${}"
 _OF_TUPLES: Final = frozenset({"_asdict", "_replace", "_make", "_fields", "_field_defaults"})
 
 
-def fields_of(value: Any) -> Mapping[Any, Any] | None:
-    """Return the items of a dict or the fields of a configuration; None for any other object."""
+def fields_of(value: Any, *, is_argument: bool = False) -> Mapping[Any, Any] | None:
+    """Return the items of a dict or the fields of a configuration; None for any other object.
+
+    Args:
+        value: any value.
+        is_argument: whether dataclasses that are not frozen, and namespaces, count as configurations.
+    """
     kind = type(value)
     if kind is dict:
         return cast("dict[Any, Any]", value)
+    if is_argument and attributes.is_holder(kind):
+        return vars_of(value)
     if is_of_library(kind):
         is_there = kind.__qualname__ in _OF_LIBRARIES and kind.__module__.partition(".")[0] in _LIBRARIES
         return _OF_LIBRARIES[kind.__qualname__](value) if is_there else None
@@ -42,7 +49,8 @@ def fields_of(value: Any) -> Mapping[Any, Any] | None:
         return {**dict(zip(names, tuple.__iter__(value), strict=True)), **vars_of(value)} if is_named else None
     if bases and getattr(value, "__pydantic_extra__", None):  # fields that are none of the class
         return None
-    is_configuration = is_model(kind) if bases else attributes.is_frozen(kind)
+    is_data = attributes.is_frozen(kind) or (is_argument and "__dataclass_params__" in vars(kind))
+    is_configuration = is_model(kind) if bases else is_data
     return dict(attributes.held(value)) if is_configuration and attributes.is_plain(kind, object) else None
 
 

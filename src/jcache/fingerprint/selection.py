@@ -96,7 +96,7 @@ def select(encoder: Encoder, names: Names, value: Any) -> Any:
     """
     if encoder.is_given:
         return value
-    kind, fields = type(value), fields_of(value)
+    kind, fields = type(value), fields_of(value, is_argument=_is_argument(names))
     compares = fields is None and compares_fields(kind)
     if fields is None and not compares:
         return value
@@ -123,6 +123,11 @@ def select(encoder: Encoder, names: Names, value: Any) -> Any:
     if any(each is REFERENCE for each in kept.values()):
         return value
     return Selected(kind, kept, {*names, *(IN_LIBRARY if is_of_library(kind) else IN_OBJECT)})
+
+
+def _is_argument(names: Names) -> bool:
+    """Return whether something is an argument, or within one."""
+    return any(name.startswith(ARGUMENT) for name in names)
 
 
 def _of_dict(encoder: Encoder, found: Narrowed, fields: Mapping[Any, Any], value: Any) -> Any:
@@ -170,17 +175,19 @@ def is_model_by_name(encoder: Encoder, cls: type) -> bool:
 
 def _is_asked(encoder: Encoder, found: Narrowed) -> bool:
     """Return whether code asks for something by the names of a configuration, else it reaches it in another way."""
-    return compares_fields(found.kind) or any(map(encoder.snapshot.asked_of, found.names))
+    is_by_attributes = compares_fields(found.kind) and not _is_argument(found.names)
+    return is_by_attributes or any(map(encoder.snapshot.asked_of, found.names))
 
 
 def _is_used(encoder: Encoder, found: Narrowed) -> bool:
     """Return whether code uses a dict or configuration in another way than by constant names of its items."""
     asked = set[str | None]().union(*map(encoder.snapshot.asked_of, found.names))
     encoder.names |= encoder.snapshot.items()
-    if any(name.startswith(ARGUMENT) for name in found.names) and PASSED in asked:
+    is_argument = _is_argument(found.names)
+    if is_argument and not asked.isdisjoint({None, COMPARED, PASSED}):
         return True  # what gets an argument may hand it to the caller
     names = {each[1:] for each in asked if each and each[0] == "."}
-    if compares_fields(found.kind):
+    if compares_fields(found.kind) and not is_argument:
         return any(each and each[:3] in {COMPARED, ".__"} for each in asked)  # special methods are generated, too
     if any(each and each[:3] == ".__" for each in asked):
         return True

@@ -108,9 +108,11 @@ def _telling(listing: list[Step]) -> Iterator[range]:
 def without_told(listing: list[Step]) -> tuple[list[Step], set[str]]:
     """Return the instructions without statements like ``print(n)`` and ``logger.info("%s", n)`` that call nothing else
     than a global's method or `print`; and the names of these globals.
+
+    All are there in a function with ``try``: what it prints may raise.
     """
     left, heads = [*listing], set[str]()
-    for places in _telling(listing):
+    for places in [] if _handles_errors(listing) else _telling(listing):
         statement = listing[places.start : places.stop]
         calls = [each for each in statement if each.name.startswith("CALL")]
         is_plain = statement[0].name in GLOBALS and len(calls) == sum(each.called for each in statement) == 1
@@ -119,6 +121,12 @@ def without_told(listing: list[Step]) -> tuple[list[Step], set[str]]:
             left[places.start : places.stop] = [_NO_STEP] * len(statement)
             left[places.stop] = listing[places.stop]._replace(effect=0)
     return [each for each in left if each is not _NO_STEP], heads
+
+
+def _handles_errors(listing: list[Step]) -> bool:
+    """Return whether there are handlers of errors besides those of ``with``."""
+    names = [each.name for each in listing]
+    return names.count("PUSH_EXC_INFO") > names.count("WITH_EXCEPT_START")
 
 
 def _names_in(step: Step) -> tuple[object, ...]:
