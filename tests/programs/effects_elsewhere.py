@@ -44,6 +44,30 @@ class Counted:
     __slots__ = ("own",)
 
 
+SHARED, AGAIN, CALLED = [], {"n": 0}, []
+ALIAS, OTHER = SHARED, AGAIN
+
+
+def count_again():
+    AGAIN["n"] += 1
+
+
+def recorded(into):
+    def decorate(function):
+        def wrapper():
+            into.append(1)
+            return function()
+
+        return wrapper
+
+    return decorate
+
+
+@recorded(CALLED)
+def record():
+    return 1
+
+
 class Trainer:
     def __init__(self):
         self.n, self.log, self.table = 0, [], {}
@@ -132,6 +156,9 @@ PAIRS = {
     "an event": (lambda: EVENT.set(), lambda: int(EVENT.is_set())),
     "a value of a thread": (lambda: count_in(LOCAL, "n"), lambda: LOCAL.n),
     "a context variable": (lambda: VARIABLE.set(VARIABLE.get() + 1), lambda: VARIABLE.get()),
+    "a list by another name": (lambda: SHARED.append(1), lambda: len(ALIAS)),
+    "an item by another name": (count_again, lambda: OTHER["n"]),
+    "a list of a decorator": (record, lambda: len(CALLED)),
     "an array of C": (lambda: ARRAY.append(1), lambda: len(ARRAY)),
     "a file in memory": (lambda: FILE.write("a"), lambda: FILE.tell()),
     "a logger": (lambda: LOGGER.setLevel(LOGGER.level + 1), lambda: LOGGER.level),

@@ -33,3 +33,29 @@ def test_a_served_function_is_traced_for_its_side_effects(tmp_path: Path) -> Non
     assert (found, calls, outcomes) == ([2.0], [[1], [2]], ["hit", "hit", "stored"])
     found, calls, outcomes = run(PROGRAM, tmp_path, "both").value
     assert (found, calls, outcomes) == ([2.0], [[1], [2]], ["bypassed", "bypassed", "hit"])
+
+
+CHECKED = """
+import dataclasses, json, sys
+import jax, jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+calls = []
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class State:
+    x: jax.Array
+    def __post_init__(self): assert isinstance(self.x, jax.Array)
+@jcache.jit
+def step(state):
+    calls.append(1)
+    return state.x * 2
+step(State(jnp.ones(1)))
+print(json.dumps([each.outcome for each in jcache.stats().traces.calls]))
+"""
+
+
+@pytest.mark.full
+def test_a_class_that_takes_arrays_alone_is_not_made_of_types(tmp_path: Path) -> None:
+    """A hit makes no instance of the program's classes for side effects that nobody uses."""
+    assert [run(CHECKED, tmp_path).value for _ in range(2)] == [["stored"], ["hit"]]

@@ -222,7 +222,7 @@ class References(Parts, ABC):
                 items.append(_NO_CELL)
                 continue
             if type(value) is int and not is_library and each in meaning_of(function).counted and self.leaves_out():
-                items.append(self.counter(f"closure {each} of {name}", value))
+                items.append(self.counter(f"closure {each} of {name}", value, cell, each))
                 continue
             value = self.then(cell, each, value, of_any_type=is_library)
             if is_library and is_hash(value):

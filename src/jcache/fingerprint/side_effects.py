@@ -113,6 +113,20 @@ class SideEffects(NamedTuple):
             return cls()
 
 
+class Changed(NamedTuple):
+    """The values of this process that a call has changed, whatever other code calls them.
+
+    Attributes:
+        grown: dicts, by their addresses, which are kept in use.
+        others: other containers, and values with a state, likewise.
+        places: the places of integers, see `jcache.fingerprint.snapshot.Place`.
+    """
+
+    grown: Mapping[int, object]
+    others: Mapping[int, object]
+    places: Set[tuple[object, str]]
+
+
 def holders(name: str) -> list[str]:
     """Return the names of the containers that hold one of some name."""
     return [name[:at] for at, letter in enumerate(name) if letter == "["]

@@ -15,23 +15,22 @@ arrays, and any one that gets functions or the structures of pytrees, which no l
 import collections
 from collections.abc import Iterable, Set
 from functools import cached_property
-from types import BuiltinFunctionType, FunctionType
+from types import FunctionType
 from typing import Any, Final
 
 from jcache.fingerprint.asks import Ask, Passed
 from jcache.fingerprint.code import Meaning, meaning_of
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.encoding import SCALARS
+from jcache.fingerprint.growth import MEMOS, counts, has_grown, is_memo, is_same, tells
 from jcache.fingerprint.methods import is_generated
 from jcache.fingerprint.passes import followed
-from jcache.fingerprint.side_effects import SideEffects, UsesByName, holders
+from jcache.fingerprint.side_effects import Changed, SideEffects, UsesByName, holders
 from jcache.fingerprint.ways import item_name
 
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
-_FUNCTIONS: Final = frozenset({FunctionType, BuiltinFunctionType})
-_MEMOS: Final = (dict, collections.OrderedDict, collections.defaultdict)
 ARGUMENT: Final = "argument "  # the beginning of the names of arguments
 _OF_CONFIGURATIONS: Final = (
     "(library)[_fields]",
@@ -64,8 +63,9 @@ class ValueSnapshot:
         self._copies: dict[int, tuple[set[str], Any]] = {}  # by container, with its names
         self._values: dict[Place, Any] = {}
         self._states: dict[int, tuple[str, list[Any]]] = {}  # by address, a name and the parts of a state
-        self.counters: dict[str, int] = {}  # variables in which code only counts, by label
+        self.counters: dict[Place, int] = {}  # variables in which code only counts
         self.effects = SideEffects()  # of the call, if its key stays the same
+        self.changed = Changed({}, {}, frozenset())  # the values that it has changed
         self._alive: list[object] = []
         self._unread: dict[str, Any] = {}
         self._private: dict[int, dict[str, Any]] = {}  # by object, the private attributes, if None or False as such
@@ -79,7 +79,7 @@ class ValueSnapshot:
         missing = object()
         before, after = self._unread, now._unread
         labels = sorted({*before, *after})
-        return [each for each in labels if not _is_same(before.get(each, missing), after.get(each, missing))]
+        return [each for each in labels if not is_same(before.get(each, missing), after.get(each, missing))]
 
     def clear(self) -> None:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
@@ -166,6 +166,31 @@ class ValueSnapshot:
         (_, before), (_, after) = self._states[at], now._states.get(at, self._states[at])
         return not (len(before) == len(after) and all(map(_is_part, before, after)))
 
+    def changed_by(self, effects: SideEffects) -> Changed:
+        """Return the values that the code of this snapshot has changed, by their names."""
+        alive = {id(each): each for each in self._alive}
+        grown = {at for at, (names, _) in self._copies.items() if not effects.grown.isdisjoint(names)}
+        others = {at for at, (names, _) in self._copies.items() if not effects.more.isdisjoint(names)}
+        others |= {at for at, (name, _) in self._states.items() if name in effects.states}
+        places = {each for each in (*self._values, *self.counters) if _name_at(each) in effects.changed}
+        kept, more = ({at: alive[at] for at in each if at in alive} for each in (grown - others, others))
+        return Changed(kept, more, places)
+
+    def named(self, changed: Changed) -> SideEffects:
+        """Return side effects by the names that the code of this snapshot has for the changed values."""
+        grown, more = (
+            frozenset[str]().union(*(names for at, (names, _) in self._copies.items() if at in each))
+            for each in (changed.grown, changed.others)
+        )
+        places = self._values.keys() & changed.places
+        return SideEffects(
+            changed=frozenset(map(_name_at, places)),
+            attributes=frozenset(_name_at(each) for each in places if each[0] != id(None)),
+            grown=grown,
+            more=more,
+            states=frozenset(name for at, (name, _) in self._states.items() if at in changed.others),
+        )
+
     def without_memos(self, value: Any, held: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
         """Return the attributes of an object of a library, private ones as they were if that was None, False or absent.
 
@@ -182,33 +207,39 @@ class ValueSnapshot:
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""
         names, copy = self._copies.get(id(container), (set[str](), None))
-        if copy is None or not _has_grown(copy, container):
+        if copy is None or not has_grown(copy, container):
             return container
-        if type(copy) in _MEMOS:  # a private dict of a library's object is a memo
+        if type(copy) in MEMOS:  # a private dict of a library's object is a memo
             private = ("(library)[_", "(library)[]")
             names = {each for each in names if not each.startswith(private) or each.startswith(_OF_CONFIGURATIONS)}
-        if _counts(copy, container) or (len(copy) < len(container) and not _is_memo(copy, container)):
+        if counts(copy, container) or (len(copy) < len(container) and not is_memo(copy, container)):
             self._more.update(names)
         elif len(copy) < len(container):
             self._grown.update(names)
-        self._told.update(names if _tells(copy, container) else ())
+        self._told.update(names if tells(copy, container) else ())
         return copy
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
         """Return the earlier value at a place if both are integers, or if `of_any_type`; else the present value."""
         before = self._values.get(place, value)
         if not of_any_type and type(before) is type(value) is int and before != value:
-            self._changed.add(name := place[1].rpartition(".")[2])
+            self._changed.add(name := _name_at(place))
             self._attributes.update([name] if place[0] != id(None) else [])
         return before if of_any_type or type(before) is type(value) is int else value
 
     def side_effects(self, now: "ValueSnapshot") -> SideEffects:
         """Return what has counted or grown, as a later walk has found."""
-        counted = {label for label, each in self.counters.items() if now.counters.get(label, each) != each}
-        names = {label.partition(" ")[2].partition(" ")[0].rpartition(".")[2] for label in counted}
+        counters = self.counters.items()
+        names = {_name_at(place) for place, each in counters if now.counters.get(place, each) != each}
         states = {name for at, (name, _) in self._states.items() if self._has_other_state(at, now)}
         found = self._changed | names, self._attributes, self._grown, self._more, self._told, states
-        return SideEffects(*map(frozenset[str], found))
+        self.effects = SideEffects(*map(frozenset[str], found))
+        self.changed = self.changed_by(self.effects)
+        return self.effects
+
+
+def _name_at(place: Place) -> str:
+    return place[1].rpartition(".")[2]
 
 
 def names_within(holders: Set[str], name: str) -> Set[str]:
@@ -216,65 +247,6 @@ def names_within(holders: Set[str], name: str) -> Set[str]:
     return {name, *(item_name(each, key) for each in holders for key in (name, None))}
 
 
-def _has_grown(before: Any, now: Any) -> bool:
-    """Return whether all items of a container are still there, in their places."""
-    if type(before) is not type(now) or len(before) > len(now):
-        return False
-    if isinstance(before, dict):
-        missing = object()
-        return all(_is_same(value, now.get(key, missing)) for key, value in before.items())
-    if isinstance(before, set):
-        return bool(before <= now)
-    return all(_is_same(one, other) for one, other in zip(before, now, strict=False))
-
-
-def _counts(before: Any, now: Any) -> bool:
-    """Return whether an integer in a container was replaced."""
-    if isinstance(before, dict):
-        return any(now.get(key) is not value for key, value in before.items())
-    return not isinstance(before, set) and any(one is not other for one, other in zip(before, now, strict=False))
-
-
-def _is_memo(before: Any, now: Any) -> bool:
-    """Return whether a container that has grown is a dict that has got what memos keep: arrays, and plain functions.
-
-    A number or text under a new key may count, or number something, and what can change itself may be a log. What else
-    a memo keeps may depend on more than its key; an array that does has another shape, which does not fit.
-    """
-    return type(now) in _MEMOS and all(_is_kept(value) for key, value in now.items() if key not in before)
-
-
-def _is_kept(value: Any) -> bool:
-    if type(value) is tuple:
-        return any(map(_is_kept, value))
-    is_array = hasattr(value, "dtype") and bool(getattr(value, "shape", ()))
-    has_state = type(value) is FunctionType and (value.__closure__ or value.__defaults__ or value.__kwdefaults__)
-    return is_array or (type(value) in _FUNCTIONS and not has_state)
-
-
-def _tells(before: Any, now: Any) -> bool:
-    """Return whether a container that has grown tells of arrays: a dict of their shapes or types, or of structures and
-    functions; any other container of the latter two. Counts, times and the records of a log tell nothing.
-    """
-    if isinstance(now, dict):
-        return any(_is_of_array(value) for key, value in now.items() if key not in before)
-    added = now - before if isinstance(now, set) else list(now)[len(before) :]
-    return any(map(_is_structure, added))
-
-
-def _is_of_array(value: Any) -> bool:
-    is_shape = type(value) is tuple and all(type(each) is int for each in value)
-    return is_shape or hasattr(value, "dtype") or type(value).__module__.startswith("numpy") or _is_structure(value)
-
-
-def _is_structure(value: Any) -> bool:
-    return type(value) is FunctionType or type(value).__name__ == "PyTreeDef"
-
-
 def _is_part(before: Any, now: Any) -> bool:
     """Return whether a part of a state is as it was."""
     return before is now or (type(before) is type(now) and type(now) in SCALARS and before == now)
-
-
-def _is_same(before: Any, now: Any) -> bool:
-    return before is now or type(before) is type(now) is int

@@ -164,9 +164,9 @@ class Encoder:
         self.selected.append(found)
         self.alive.append(value)
 
-    def counter(self, label: str, value: int) -> bytes:
+    def counter(self, label: str, value: int, holder: object, name: str) -> bytes:
         """Encode an integer in which code only counts by its type alone."""
-        self.snapshot.counters[label] = value
+        self.snapshot.counters[id(holder), name] = value
         self.set_aside(label, value)
         return tagged(b"counter", b"")
 
@@ -262,7 +262,7 @@ class Encoder:
         held, is_library = list(attributes.held(value)), self.is_library(kind)
         is_linen = attributes.is_of_linen(kind)  # flax uses the fields of the program's modules by their names
         is_fixed = is_library and not attributes.is_holder(kind)
-        if self.may_grow and is_library:
+        if self.may_grow and is_fixed:
             held = (self._before or self.snapshot).without_memos(value, held)
         for name, each in held:
             if name in beside:

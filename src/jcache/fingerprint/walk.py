@@ -119,7 +119,7 @@ class Walk(References):
         found = name_resolution.find(chain, namespace, cast("Any", function).__builtins__)
         value = found.value
         if lookup.is_counted and type(value) is int and "print" not in namespace and self.leaves_out():
-            return self.counter(f"global {found.name}", value)
+            return self.counter(f"global {found.name}", value, None, f"{found.module}.{found.name}")
         try:
             self._note_looked_up(value, given)
         except Refused as refused:

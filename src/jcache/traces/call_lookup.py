@@ -183,7 +183,11 @@ class CallLookup:
 
     def _request(self, program: Arguments, traced: Arguments) -> TraceRequest:
         """Return the request of a call, once earlier calls have had the side effects that the function uses."""
-        request = make_request(self._function, self.statics, program, traced, self._depends_on)
+        try:
+            request = make_request(self._function, self.statics, program, traced, self._depends_on)
+        except GraphKeyError:
+            side_effects.settle_for(self._function)
+            raise
         if side_effects.settle(request.fingerprint.snapshot):
             request = make_request(self._function, self.statics, program, traced, self._depends_on)
         return request

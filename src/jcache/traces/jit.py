@@ -25,6 +25,7 @@ from jcache.fingerprint.io.audit import record_always
 from jcache.jax_internals import tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
+from jcache.runtime import side_effects
 from jcache.runtime.build_context import is_nested
 from jcache.runtime.warn import warn_outside
 from jcache.runtime.worlds.judgement import Check
@@ -73,6 +74,7 @@ class Jitted:
         """Return the result of the function."""
         if not self._is_top_level():
             self._report_bypass()
+            side_effects.settle_for(self._resolver.function)
             return self._jitted(*args, **kwargs)
         try:
             result = self._resolver.jitted(*args, **kwargs)
@@ -90,14 +92,17 @@ class Jitted:
 
     def lower(self, /, *args: Any, **kwargs: Any) -> Any:
         """Lower the function for some arguments, as with `jax.jit`."""
+        side_effects.settle_for(self._resolver.function)
         return self._jitted.lower(*args, **kwargs)
 
     def trace(self, /, *args: Any, **kwargs: Any) -> Any:
         """Trace the function for some arguments, as with `jax.jit`."""
+        side_effects.settle_for(self._resolver.function)
         return self._jitted.trace(*args, **kwargs)
 
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the shapes and dtypes of the result for some arguments, as with `jax.jit`."""
+        side_effects.settle_for(self._resolver.function)
         return self._jitted.eval_shape(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

@@ -34,19 +34,32 @@ def note(
     text = stored.opened.header.key_parts.get(side_effects.LABEL)
     if text is None:
         return
-    refuse = partial(looked_up.traces.keeping.refuse, looked_up.request.key, looked_up.world)
+    request = looked_up.request
+    changed = request.fingerprint.snapshot.changed_by(SideEffects.of_text(text))
+    refuse = partial(looked_up.traces.keeping.refuse, request.key, looked_up.world)
     static = {name: options.get(name) for name in _STATIC}
-    side_effects.note(SideEffects.of_text(text), refuse, _tracing(function, static, looked_up.given))
+    side_effects.note(changed, refuse, _tracing(function, static, looked_up.given))
 
 
 def _tracing(function: Callable[..., Any], static: dict[str, Any], given: Arguments) -> Callable[[], object]:
-    """Return a function that traces a call once more; it keeps no array alive."""
+    """Return a function that traces a call once more; it keeps no array alive that is no static argument."""
     import jax
+    from jax.tree_util import tree_flatten, tree_unflatten
 
-    args, kwargs = Statics(function, *static.values()).replaced(
-        given.args, given.kwargs, lambda _, value: jax.tree.map(_type_of, value)
-    )
-    return partial(jax.eval_shape, jax.jit(function, **static), *args, **kwargs)
+    statics, known = Statics(function, *static.values()), list[Any]()
+
+    def add(_: str, value: Any) -> int:
+        leaves, treedef = tree_flatten(value)
+        known.append((treedef, [_type_of(leaf) for leaf in leaves]))
+        return len(known) - 1
+
+    args, kwargs = statics.replaced(given.args, given.kwargs, add)
+
+    def trace() -> None:
+        made = statics.replaced(args, kwargs, lambda _, at: tree_unflatten(*known[at]))
+        jax.eval_shape(jax.jit(function, **static), *made[0], **made[1])
+
+    return trace
 
 
 def _type_of(leaf: Any) -> Any:

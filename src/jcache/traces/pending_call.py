@@ -65,7 +65,7 @@ class PendingCall:
             reason = self.traces.keeping.keep(self.miss, compilation)
             if reason is None:
                 refuse = partial(self.traces.keeping.refuse, self.key, self.miss.world)
-                side_effects.note(self.miss.request.fingerprint.snapshot.effects, refuse)
+                side_effects.note(self.miss.request.fingerprint.snapshot.changed, refuse)
             self._expect("" if reason else compilation.executable_key, compilation.load_context)
             return reason
         if self.stored is not None and self.replay is not None:

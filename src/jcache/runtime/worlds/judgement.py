@@ -11,6 +11,7 @@ from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.loose import FUNCTIONS
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.runs.calls import COMPARING
+from jcache.runtime import side_effects
 from jcache.runtime.worlds import inputs
 from jcache.runtime.worlds.comparisons import Compared, Comparisons
 from jcache.runtime.worlds.world import LOOSE, World
@@ -118,6 +119,8 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
     same = [each for each in known if each.world == world.digest]
     if same and same[-1].is_refusal:
         return Judgement(refused=same[-1].text)
+    if shared := _refused_alike(comparisons, known, world):
+        return Judgement(refused=shared)
     served = [each for each in known if not each.is_refusal]
     if check is Check.NEVER or not served:
         return Judgement(served[-1] if served else None, may_serve=check is Check.NEVER)
@@ -143,6 +146,16 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
     nearest, its = rows[at]
     new = in_words(between[at] - _learnt(rows, nearest.text, now) or left[at], its, now)
     return Judgement(nearest, new=new, has_same_state=any(now.get(label) == its[label] for label in _states(its)))
+
+
+def _refused_alike(comparisons: Comparisons, known: Sequence[Compared], world: World) -> str | None:
+    """Return why nothing is served in worlds with the same sources, because of what the call changes."""
+    for each in known:
+        if each.is_refusal and each.text.startswith(side_effects.REASON):
+            row = comparisons.components(each.world)
+            if row is not None and all(map(_learnt_after, differing(row, world.components))):
+                return each.text
+    return None
 
 
 def _states(components: Mapping[str, str]) -> list[str]:
