@@ -1,11 +1,8 @@
 """What code asks of what it names, as its instructions show it, on each version of Python."""
 
-from types import FunctionType
-
 import pytest
 
-from jcache.fingerprint import asks
-from jcache.fingerprint.asks import Passed
+from jcache.fingerprint import asks, receivers
 from jcache.fingerprint.code import meaning
 from jcache.fingerprint.instructions import steps_of
 from tests.fingerprint.test_uses import made
@@ -41,7 +38,7 @@ OPENS = (
 )
 
 
-def asked_of_n(body: str) -> set[asks.Ask]:
+def asked_of_n(body: str) -> set[receivers.Ask]:
     return {what for name, what in asks.asked(steps_of(made(body).__code__)) if name == "n"}
 
 
@@ -49,62 +46,7 @@ def asked_of_n(body: str) -> set[asks.Ask]:
 def test_what_is_asked_of_a_name(body: str) -> None:
     """Constant items, by an index and by `get`, and attributes; any other use is one of the whole."""
     asked = asked_of_n(body)
-    assert asked == ASKS[body] if body in ASKS else asked & {None, asks.COMPARED, ".get", ".items"}
-
-
-def f(*chain: str, argument: int | str = 0, kind: str = asks.GLOBAL, by: str = "") -> Passed:
-    return Passed(chain or ("f",), kind, argument, tuple(by.split()))
-
-
-PASSES: dict[str, asks.Ask | set[asks.Ask]] = {
-    "f(n)": f(), "x = f(n, 'a')['b']": f(), "return f(x, n)": f(argument=1), "f(x, k=n)": f(argument="k"),
-    "f(x, j=1, k=n)": f(argument="k"), "f(k=n, j=x)": f(argument="k"), "f(n, x, k=y)": f(), "z = n\n    f(z)": f(),
-    "f(o.n, x + 1)": f(), "f(x, y, n)": f(argument=2), "return m.f(n).a": f("m", "f"), "m.k.f(1, n)":
-    f("m", "k", "f", argument=1), "f(x, g(n))": f("g"), "x = f(g(1), n) + 1": f(argument=1), "f(g(j=x), n)":
-    f(argument=1), "f(f'{x}', n)": f(argument=1), "x = f(y) + f(x, n)": f(argument=1), "f(f(x), f(f(y), n))":
-    f(argument=1), "f(x)(n)": asks.PASSED, "f(x)(y, n)": asks.PASSED,
-    "x.f(n)": f(kind=asks.METHOD), "f(x).g(y, n)": f("g", argument=1, kind=asks.METHOD),
-    "partial(f, n)": f(by="partial"), "functools.partial(m.f, x, n)()":
-    f("m", "f", argument=1, by="functools partial"), "partial(x.f, n)": f(kind=asks.METHOD), "partial(f, k=n)":
-    f(argument="k", by="partial"), "partial(x, n)": asks.PASSED, "partial(n)": f("partial"),
-    "jax.grad(f)(n)": f(by="jax grad"), "jax.vmap(m.f, in_axes=x)(x, n)": f("m", "f", argument=1, by="jax vmap"),
-    "jax.jit(x.f)(n)": f(kind=asks.METHOD), "g(f)(n)": {f(), asks.PASSED}, "g(f, x)(x, n)":
-    {f(argument=1), asks.PASSED}, "g(h(f))(n)": asks.PASSED,
-    "f[x](n)": asks.PASSED, "isinstance(n, f)": f("isinstance"), "g = lambda: 1\n    g(n)": asks.PASSED,
-}  # fmt: skip
-READS_WHOLE = (
-    *("str(n)", "hash(n)", "f(repr(n))", "'{}'.format(n)", "'{}'.format(x, n)", "list(map(f, n))", "f(*n)", "f(**n)"),
-    *("f((n, 1))", "f([n])", "n(x)", "f(n == x)", "f(x[n])", "f(f'{n}')", "f(-n)", "f(n or x)", "n(x, k=1)", "n(k=x)"),
-    *("f(*x, n)", "f(n, *x)", "f(n, **x)"),
-)
-
-
-@pytest.mark.parametrize("body", [*PASSES, *READS_WHOLE])
-def test_what_is_passed_to_a_function(body: str) -> None:
-    """Which function and which argument; Python's functions that show or compare what they are given read all of it."""
-    asked, passed = asked_of_n(body), PASSES.get(body, set())
-    assert asked == (passed if isinstance(passed, set) else {passed}) if passed else asked <= {None, asks.COMPARED}
-    assert asked
-
-
-@pytest.mark.parametrize("body", ["(f if x else g)(n)", "(f or g)(y, n)", "jax.grad(f if x else g)(n)"])
-def test_what_is_passed_to_one_of_several_functions(body: str) -> None:
-    """The function counts as one that is not known, also if the last of them could be named."""
-    assert not asked_of_n(body).isdisjoint({None, asks.PASSED})
-
-
-@pytest.mark.parametrize("body", ["x = n == y", "x = n in y", "x = y[n]", "x = f'{n}'", "str(n)", "y.get(n)", "-x + n"])
-def test_what_is_compared_or_shown(body: str) -> None:
-    """Also by what a method of a container looks for it."""
-    assert asked_of_n(body) == {asks.COMPARED}
-
-
-def test_what_is_passed_to_a_function_in_a_cell() -> None:
-    """It may be one that the function is nested in, or a variable of that one."""
-    space: dict[str, FunctionType] = {}
-    exec("def outer(f, n):\n def inner(x): return f(x, k=n)\n return inner", space)
-    inner = next(each for each in space["outer"].__code__.co_consts if hasattr(each, "co_code"))
-    assert set(asks.asked(steps_of(inner))) == {("f", None), ("n", Passed(("f",), asks.CELL, "k"))}
+    assert asked == ASKS[body] if body in ASKS else asked & {None, receivers.COMPARED, ".get", ".items"}
 
 
 def test_an_item_has_a_name_of_its_own() -> None:
@@ -121,10 +63,10 @@ def test_what_is_asked_of_parameters() -> None:
         ("x", ".a"),
         ("x", "[b]"),
         ("x[b]", ".c"),
-        ("y", asks.COMPARED),
+        ("y", receivers.COMPARED),
     }
     known = meaning(made("return x == (lambda: y['a'].b)").__code__).asks().of_parameters
-    assert known == {"x": {asks.COMPARED}, "y": {"[a]"}, "y[a]": {".b"}}
+    assert known == {"x": {receivers.COMPARED}, "y": {"[a]"}, "y[a]": {".b"}}
 
 
 def test_what_is_within_something() -> None:

@@ -5,9 +5,9 @@ from types import FunctionType
 
 import pytest
 
-from jcache.fingerprint.asks import COMPARED, Passed
 from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.passes import followed
+from jcache.fingerprint.receivers import COMPARED, Passed
 from tests.helpers.fingerprints import imported
 
 SOURCE = """

@@ -11,8 +11,9 @@ from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, Final
 
 from jcache.fingerprint import name_resolution, origins
-from jcache.fingerprint.asks import COMPARED, GLOBAL, METHOD, NAMED, PASSED, Passed, is_within
+from jcache.fingerprint.asks import is_within
 from jcache.fingerprint.code import meaning_of
+from jcache.fingerprint.receivers import COMPARED, GLOBAL, METHOD, NAMED, PASSED, Passed
 
 _ASKS_BY_NAME: Final = (getattr, hasattr, isinstance, issubclass, callable, type, id)
 _PASS_ON: Final = frozenset({"jax", "jaxlib", "flax", "equinox", origins.OURS})

@@ -13,7 +13,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.fingerprint import attributes, methods
-from jcache.fingerprint.asks import COMPARED, NAMED, PASSED, Passed
 from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.configurations import (
     REFERENCE,
@@ -31,6 +30,7 @@ from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
 from jcache.fingerprint.passes import followed
+from jcache.fingerprint.receivers import COMPARED, NAMED, PASSED, Passed
 from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT
 from jcache.fingerprint.snapshot import ARGUMENT
 

@@ -18,13 +18,13 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, Final
 
-from jcache.fingerprint.asks import Ask, Passed
 from jcache.fingerprint.code import Meaning, meaning_of
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.growth import MEMOS, counts, has_grown, is_memo, is_same, tells
 from jcache.fingerprint.methods import is_generated
 from jcache.fingerprint.passes import followed
+from jcache.fingerprint.receivers import Ask, Passed
 from jcache.fingerprint.side_effects import Changed, SideEffects, UsesByName, holders
 from jcache.fingerprint.ways import item_name
 
