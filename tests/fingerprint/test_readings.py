@@ -28,8 +28,24 @@ OTHERS = [
 @pytest.mark.parametrize("zone", [None, datetime.UTC])
 def test_a_text_that_names_the_present_minute_is_a_reading(layout: str, zone: datetime.tzinfo | None) -> None:
     """In local time and in UTC, in the usual formats; a minute before this process began is none."""
-    now, before = (datetime.datetime.fromtimestamp(at, zone) for at in (time.time(), 1_500_000_000.0))
+    old = 1_500_000_000.0
+    if not 7_200 < (time.time() - old) % 86_400 < 79_200:  # a time of day near that of now is a reading
+        old += 40_000
+    now, before = (datetime.datetime.fromtimestamp(at, zone) for at in (time.time(), old))
     assert Readings().has(str, now.strftime(layout)) and not Readings().has(str, before.strftime(layout))
+
+
+@pytest.mark.parametrize("layout", ["9999-77-%H/%M-40-00", "9999-77-%H-%M-40-00", "%H.%M-40"])
+def test_parts_of_an_old_date_are_no_time_of_day(layout: str) -> None:
+    """Though its day and hour are the present hour and minute: other signs stand between them, or more follows."""
+    text = time.strftime(layout, time.gmtime())
+    assert not Readings().has(str, text)
+
+
+@pytest.mark.parametrize("layout", ["%Hh%Mm%S", "%H-%M-%S", "%H:%M:%S.123", "9999-77-88_%H-%M-%S", "%H.%M.%S.123456"])
+def test_a_time_of_day_is_a_reading(layout: str) -> None:
+    """To the second, with a fraction or without."""
+    assert Readings().has(str, f"run {time.strftime(layout, time.gmtime())}")
 
 
 AFTER_A_MINUTE = """

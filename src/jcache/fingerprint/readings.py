@@ -151,8 +151,9 @@ def _minutes(first: int, last: int) -> _Minutes:
     times = [made(60 * each) for each in counted for made in (time.localtime, time.gmtime)]
     seconds = os.path.commonprefix([f"{60 * (first - 1)}", f"{60 * (last + 2)}"])  # noqa: RUF071  of digits
     hint = "|".join(sorted({f"{at.tm_hour:02}\\D?{at.tm_min:02}" for at in times} | {seconds}))
-    of_day = "|".join(sorted({f"{at.tm_hour:02}\\D{at.tm_min:02}" for at in times}))
-    clock_time = re.compile(f"(?<!\\d)(?:{of_day})\\D[0-6]\\d(?!\\d)")
+    of_day = "|".join(sorted({f"{at.tm_hour:02}(?=\\D{at.tm_min:02})" for at in times}))
+    # between its parts stands the same sign, and no further part of a date follows, as in ``2017-07-14-02-40-00``
+    clock_time = re.compile(f"(?<!\\d)(?:{of_day})(\\D)\\d\\d(?:\\1|(?<=h\\d\\d)m)[0-6]\\d(?!\\d|\\1\\d\\d(?!\\d))")
     return _Minutes(
         re.compile(hint), clock_time, frozenset(time.strftime(each, at) for at in times for each in _FORMATS)
     )
