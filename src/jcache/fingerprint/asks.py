@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import nested, written
-from jcache.fingerprint.instructions import ATTRIBUTE, Step, steps_of
+from jcache.fingerprint.instructions import ATTRIBUTE, NONE_TESTS, Step, steps_of
 from jcache.fingerprint.receivers import Ask, taken_by
 from jcache.fingerprint.uses import LOADS, NAMES, indexes, without_told
 
@@ -93,7 +93,7 @@ def _asked_of(
         yield from _asked_of(f"{name}[{key}]", listing, end, bound, seen)
     elif after.name in ATTRIBUTE:
         yield name, f".{after.value}"
-    elif "_NONE" in after.name or (
+    elif after.name.startswith(NONE_TESTS) or (
         after.name == "LOAD_CONST" and (after.value, listing[at + 2].name) == (None, "IS_OP")
     ):
         return  # whether it is None follows from its type

@@ -11,6 +11,8 @@ _PREPARES: Final = frozenset({_NULL, "PRECALL"})
 _NULL_AFTER: Final = sys.version_info >= (3, 13)
 _FLAGGED: Final = frozenset({"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LOAD_GLOBAL"})
 ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+NONE_TESTS: Final = ("POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_N", "POP_JUMP_BACKWARD_IF_N")
+"""The beginnings of the names of operations that jump if something is None, or is not."""
 INDEX: Final = 26  # argument with which BINARY_OP indexes, from 3.14 on
 
 

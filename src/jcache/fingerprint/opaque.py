@@ -25,17 +25,9 @@ if TYPE_CHECKING:
 
 _HOLDERS: Final = frozenset({"queue", "_queue", "asyncio.queues", "logging"})  # their classes hold what they are given
 _KEEP_STATE: Final = frozenset(  # modules with classes whose objects tell code what has been done with them
-    {
-        "queue",
-        "_queue",
-        "asyncio.queues",
-        "asyncio.locks",
-        "_asyncio",
-        "_thread",
-        "concurrent.futures._base",
-        "threading",
-    }
-)
+    {"queue", "_queue", "asyncio.queues", "asyncio.locks", "_asyncio", "_thread", "concurrent.futures._base",
+     "threading"}
+)  # fmt: skip
 _OF_FILES: Final = frozenset({"mode"})
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque, collections.UserDict)
 _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})

@@ -168,6 +168,8 @@ class ValueSnapshot:
 
     def changed_by(self, effects: SideEffects) -> Changed:
         """Return the values that the code of this snapshot has changed, by their names."""
+        if not any(effects):  # as for most calls
+            return Changed({}, {}, frozenset())
         alive = {id(each): each for each in self._alive}
         grown = {at for at, (names, _) in self._copies.items() if not effects.grown.isdisjoint(names)}
         others = {at for at, (names, _) in self._copies.items() if not effects.more.isdisjoint(names)}

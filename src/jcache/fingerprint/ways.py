@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final
 
-from jcache.fingerprint.instructions import ATTRIBUTE, Step
+from jcache.fingerprint.instructions import ATTRIBUTE, NONE_TESTS, Step
 from jcache.fingerprint.uses import ENDS_STATEMENT, LOADS, STORE_ITEM, adds, indexes, told
 
-_NONE_TESTS: Final = ("POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_N", "POP_JUMP_BACKWARD_IF_N")
 _TAKE_APART: Final = ("UNPACK_", "MATCH_", "GET_LEN", "SWAP")
 _DEEPEST: Final = 8  # items within one another
 _OF_ITEMS: Final = frozenset({"get", "setdefault"})
@@ -120,7 +119,7 @@ def _names(step: Step, name: str) -> bool:
 
 def _way(listing: list[Step], at: int) -> tuple[Way, int]:
     """Return how a container that is loaded at a place is used, and the place of the instruction that uses it."""
-    if listing[at + 1].name.startswith(_NONE_TESTS):
+    if listing[at + 1].name.startswith(NONE_TESTS):
         return Way.FILLED, at + 1
     above, is_item, number = 0, False, at  # the number of values above it on the stack, and whether it is an item of it
     while number + 1 < len(listing):

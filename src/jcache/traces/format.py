@@ -1,6 +1,8 @@
 """The bytes of traces: two kinds of entries, in sealed envelopes.
 
-A **trace** describes what a function returns for arguments of certain types. Its key parts are what it was made from.
+A **trace** describes what a function returns for arguments of certain types. Its key parts are what it was made from,
+with ``content``, the digest by which traces are compared, and ``side effects``, the names of what tracing it has
+counted or filled, if it has, see `jcache.fingerprint.side_effects`.
 Its payload is canonical JSON::
 
     {"kept":[int],                  the numbers of the flat arguments that its executables take

@@ -38,6 +38,10 @@ _PLAIN: Final = (bool, int, float, str)
 _MAX_ROUGH_LEAVES: Final = 50
 
 
+STATIC: Final = ("static_argnums", "static_argnames")
+"""The options of `jax.jit` that name static arguments."""
+
+
 class TraceRequest(NamedTuple):
     """The request of a call for a trace.
 

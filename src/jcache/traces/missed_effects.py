@@ -6,28 +6,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from jcache.fingerprint.side_effects import SideEffects
 from jcache.runtime import side_effects
-from jcache.traces.keys import Statics
+from jcache.traces.keys import STATIC, Statics
 
 if TYPE_CHECKING:
     from jcache.traces.arguments import Arguments
     from jcache.traces.call_lookup import LookupResult
     from jcache.traces.stored_trace import StoredTrace
 
-_STATIC: Final = ("static_argnums", "static_argnames")
-
 
 def note(
-    function: Callable[..., Any], options: Mapping[str, Any], looked_up: LookupResult, stored: StoredTrace
+    function: Callable[..., Any],
+    options: Mapping[str, Any],
+    statics: Statics,
+    looked_up: LookupResult,
+    stored: StoredTrace,
 ) -> None:
     """Note the side effects of a call that a stored trace serves.
 
     Args:
         function: the function.
         options: the options of `jax.jit` for it.
+        statics: its static arguments.
         looked_up: the look-up of the call.
         stored: the trace.
     """
@@ -37,16 +40,18 @@ def note(
     request = looked_up.request
     changed = request.fingerprint.snapshot.changed_by(SideEffects.of_text(text))
     refuse = partial(looked_up.traces.keeping.refuse, request.key, looked_up.world)
-    static = {name: options.get(name) for name in _STATIC}
-    side_effects.note(changed, refuse, _tracing(function, static, looked_up.given))
+    static = {name: options.get(name) for name in STATIC}
+    side_effects.note(changed, refuse, _tracing(function, static, statics, looked_up.given))
 
 
-def _tracing(function: Callable[..., Any], static: dict[str, Any], given: Arguments) -> Callable[[], object]:
+def _tracing(
+    function: Callable[..., Any], static: dict[str, Any], statics: Statics, given: Arguments
+) -> Callable[[], object]:
     """Return a function that traces a call once more; it keeps no array alive that is no static argument."""
     import jax
     from jax.tree_util import tree_flatten, tree_unflatten
 
-    statics, known = Statics(function, *static.values()), list[Any]()
+    known = list[Any]()
 
     def add(_: str, value: Any) -> int:
         leaves, treedef = tree_flatten(value)

@@ -33,7 +33,7 @@ from jcache.traces import missed_effects, pending_call, structures
 from jcache.traces.arguments import Arguments, flatten_again
 from jcache.traces.call_lookup import CallLookup, LookupResult
 from jcache.traces.hints import Hints
-from jcache.traces.keys import Statics
+from jcache.traces.keys import STATIC, Statics
 from jcache.traces.pending_call import PendingCall
 from jcache.traces.results import Remade, unflattened
 from jcache.traces.stored_trace import NO_PROGRAM, StoredTrace
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 DEPRECATED_OPTIONS: Final = frozenset({"backend", "device"})
 _SHARDINGS: Final = ("in_shardings", "out_shardings")
-_STATIC: Final = ("static_argnums", "static_argnames")
 
 
 class Resolver:
@@ -72,7 +71,7 @@ class Resolver:
         self.function = function
         self.options = options
         self.depends_on = depends_on
-        statics = Statics(function, *map(options.get, _STATIC), keeps_unused=bool(options.get("keep_unused")))
+        statics = Statics(function, *map(options.get, STATIC), keeps_unused=bool(options.get("keep_unused")))
         shardings = [options.get(name) for name in _SHARDINGS]
         self.lookup = CallLookup(function, statics, shardings, check, depends_on, counts=counts)
         self.forget()
@@ -168,7 +167,7 @@ class Resolver:
                 vote.give_up()
             raise CannotReplay(remade)
         memos.served(stored.opened.header.key_parts)
-        missed_effects.note(self.function, self.options, looked_up, stored)
+        missed_effects.note(self.function, self.options, self.lookup.statics, looked_up, stored)
         return (remade.value,)
 
     def _trace(self, looked_up: LookupResult, miss: Miss, arguments: Arguments) -> Any:
