@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from jcache.fingerprint import fingerprint
+from jcache.fingerprint.selection import HANDED_ON
 from tests.helpers.fingerprints import imported
 
 SOURCE = """
@@ -329,6 +330,17 @@ def test_what_is_left_out_is_compared(tmp_path: Path) -> None:
         found = fingerprint(model.build, (2.0,))
     assert found.parts["global CFG"].startswith("Frozen(lr=1.0) ")
     assert {"attribute name of Frozen", "attribute inner of Frozen"} <= set(found.loose)
+
+
+def test_what_is_left_out_of_what_is_handed_on(tmp_path: Path) -> None:
+    """It is told apart, and so are the fields of what is in there: a class may show them all."""
+    with imported(
+        tmp_path, source("(Holder(CFG), CFG.inner.lr)") + "class Holder:\n    def __init__(self, *a): ...\n"
+    ) as model:
+        model.hold(model.Frozen(inner=model.Frozen()))
+        found = fingerprint(model.build, (2.0,))
+    assert {f"{HANDED_ON}attribute name of {each}" for each in ("Frozen", "Frozen#2")} <= set(found.loose)
+    assert "attribute name of Frozen" not in found.loose
 
 
 LINEN = """

@@ -107,8 +107,9 @@ def compares_fields(kind: type) -> bool:
     """Return whether objects that are no configurations are compared or shown by all of their fields."""
     if attributes.is_holder(kind):
         return True
-    known = vars(kind)
-    return ("__dataclass_params__" in known and not attributes.is_frozen(kind)) or "__attrs_attrs__" in known
+    known = [*map(vars, kind.__mro__)]  # a class inherits how its objects are compared
+    is_compared = any("__dataclass_params__" in each for each in known) and not attributes.is_frozen(kind)
+    return is_compared or any("__attrs_attrs__" in each for each in known)
 
 
 def is_simple(kind: type, name: str, value: Any) -> bool:

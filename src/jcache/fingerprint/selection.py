@@ -9,6 +9,7 @@ uses all of it. The attributes of other objects count by name as well, but for t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from enum import Enum, auto
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,7 +26,7 @@ from jcache.fingerprint.configurations import (
     names_of_bases,
     own_classes,
 )
-from jcache.fingerprint.describe import in_short
+from jcache.fingerprint.describe import in_short, vars_of
 from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
 
 CACHED: Final = "cached property"
+HANDED_ON: Final = "handed-on "
+"""Begins the label of what is left out of something that code hands to functions which are not known."""
 _PLAIN: Final = frozenset({*SCALARS, dict, list, tuple, set, frozenset})
 _BY_NAME: Final = frozenset({PASSED, NAMED})  # asked by functions that use attributes alone
 Names = tuple[str, ...]
@@ -57,6 +60,14 @@ class Narrowed(NamedTuple):
     address: int
     kind: type
     fields: frozenset[str]
+
+
+class Use(Enum):
+    """How code uses a dict, a configuration or an object that is compared by its fields."""
+
+    BY_NAME = auto()  # it asks for items and attributes by constant names alone
+    HANDED_ON = auto()  # it also hands it to functions that are not known
+    WHOLE = auto()  # it compares it, shows it, iterates over it, …
 
 
 class Selected:
@@ -83,7 +94,7 @@ def encode_selected(encoder: Encoder, value: Selected) -> bytes:
     return several(b"selected", [kind, encoder.members(value.fields.items(), value.within)])
 
 
-def select(encoder: Encoder, names: Names, value: Any) -> Any:
+def select(encoder: Encoder, names: Names, value: Any, *, is_handed_on: bool = False) -> Any:
     """Return a dict or configuration without the items that code does not name, which are set aside.
 
     Anything else is returned as it is, and so is what code uses in another way than by constant names, or reaches by
@@ -93,6 +104,7 @@ def select(encoder: Encoder, names: Names, value: Any) -> Any:
         encoder: the encoder, whose walk has visited the code.
         names: the names by which code reaches the value.
         value: any value.
+        is_handed_on: whether it is within something that code hands to functions which are not known.
     """
     if encoder.is_given:
         return value
@@ -100,15 +112,18 @@ def select(encoder: Encoder, names: Names, value: Any) -> Any:
     compares = fields is None and compares_fields(kind)
     if fields is None and not compares:
         return value
-    found = Narrowed(names, id(value), kind, frozenset(map(str, fields or ())))
-    if not encoder.leaves_out(*(f"{name}[]" for name in names)) or _is_used(encoder, found):
+    found = Narrowed(names, id(value), kind, frozenset(map(str, vars_of(value) if fields is None else fields)))
+    use = _use(encoder, found) if encoder.leaves_out(*(f"{name}[]" for name in names)) else Use.WHOLE
+    if use is Use.WHOLE:
         encoder.compared.update([id(value)] if compares else [])
         return value
+    is_handed_on = is_handed_on or use is Use.HANDED_ON
+    encoder.by_name.update([] if is_handed_on else [id(value)])
     if fields is None:
         encoder.note_selected(found, value)
         return value
     if kind is dict:
-        return _of_dict(encoder, found, fields, value)
+        return _of_dict(encoder, found, fields, value, is_handed_on=is_handed_on)
     methods.add_names(own_classes(kind), encoder.names)
     encoder.note_selected(found, value)
     kept = {}
@@ -116,13 +131,25 @@ def select(encoder: Encoder, names: Names, value: Any) -> Any:
         inner = (key, *(f"{name}[{key}]" for name in names))
         is_derived = attributes.is_kept(kind, key)
         if not encoder.names.isdisjoint(inner) and not is_derived:
-            kept[key] = select(encoder, inner, encoder.then(value, key, each))
+            kept[key] = select(encoder, inner, encoder.then(value, key, each), is_handed_on=is_handed_on)
             continue
         encoder.aside.update(() if is_derived else inner)
-        encoder.set_aside(f"{CACHED if is_derived else 'attribute'} {key} of {kind.__qualname__}", each)
+        encoder.set_aside(label_of(kind, key, is_handed_on=is_handed_on), each)
     if any(each is REFERENCE for each in kept.values()):
         return value
     return Selected(kind, kept, {*names, *(IN_LIBRARY if is_of_library(kind) else IN_OBJECT)})
+
+
+def label_of(kind: type, name: str, *, is_handed_on: bool) -> str:
+    """Return the label of an attribute that is left out."""
+    if attributes.is_kept(kind, name):
+        return f"{CACHED} {name} of {kind.__qualname__}"
+    return f"{HANDED_ON if is_handed_on else ''}attribute {name} of {kind.__qualname__}"
+
+
+def is_handed_on(encoder: Encoder, value: Any) -> bool:
+    """Return whether code may compare or show an object, such as one in a list, in a way that is not known."""
+    return compares_fields(type(value)) and id(value) not in encoder.by_name
 
 
 def _is_argument(names: Names) -> bool:
@@ -130,7 +157,7 @@ def _is_argument(names: Names) -> bool:
     return any(name.startswith(ARGUMENT) for name in names)
 
 
-def _of_dict(encoder: Encoder, found: Narrowed, fields: Mapping[Any, Any], value: Any) -> Any:
+def _of_dict(encoder: Encoder, found: Narrowed, fields: Mapping[Any, Any], value: Any, *, is_handed_on: bool) -> Any:
     """Return the items of a dict that code names, and those that are no plain data; the dict if these are all."""
     kept, left_out = {}, {}
     for key, each in fields.items():
@@ -139,12 +166,12 @@ def _of_dict(encoder: Encoder, found: Narrowed, fields: Mapping[Any, Any], value
             left_out[key] = each
             encoder.aside.update(inner)
         else:
-            kept[key] = select(encoder, inner, each) if inner else each
+            kept[key] = select(encoder, inner, each, is_handed_on=is_handed_on) if inner else each
     if not left_out and all(kept[key] is each for key, each in fields.items()):
         return value
     encoder.note_selected(found, value)
     if left_out:
-        encoder.set_aside(f"items of {found.names[0]}", left_out)
+        encoder.set_aside(f"{HANDED_ON if is_handed_on else ''}items of {found.names[0]}", left_out)
     return kept
 
 
@@ -158,7 +185,7 @@ def found_whole(encoder: Encoder) -> set[str]:
     whole = (
         each.names
         for each in encoder.selected
-        if each.names in shared or _is_used(encoder, each) or not _is_asked(encoder, each)
+        if each.names in shared or _use(encoder, each) is Use.WHOLE or not _is_asked(encoder, each)
     )
     return {f"{name}[]" for names in whole for name in names}
 
@@ -179,16 +206,34 @@ def _is_asked(encoder: Encoder, found: Narrowed) -> bool:
     return is_by_attributes or any(map(encoder.snapshot.asked_of, found.names))
 
 
-def _is_used(encoder: Encoder, found: Narrowed) -> bool:
-    """Return whether code uses a dict or configuration in another way than by constant names of its items."""
+def _use(encoder: Encoder, found: Narrowed) -> Use:
+    """Return how code uses a dict, a configuration or an object that is compared by its fields."""
     asked = set[str | None]().union(*map(encoder.snapshot.asked_of, found.names))
     encoder.names |= encoder.snapshot.items()
-    is_argument = _is_argument(found.names)
-    if is_argument and not asked.isdisjoint({None, COMPARED, PASSED}):
-        return True  # what gets an argument may hand it to the caller
-    names = {each[1:] for each in asked if each and each[0] == "."}
-    if compares_fields(found.kind) and not is_argument:
-        return any(each and each[:3] in {COMPARED, ".__"} for each in asked)  # special methods are generated, too
+    if _is_argument(found.names):  # what gets an argument may hand it to the caller
+        is_whole = not asked.isdisjoint({None, COMPARED, PASSED}) or _is_whole(encoder, found, asked)
+    elif compares_fields(found.kind):
+        is_whole = any(each and each[:3] in {COMPARED, ".__"} for each in asked)  # special methods are generated, too
+        if not is_whole and _uses_itself(encoder, found, _attributes(asked)):
+            return Use.HANDED_ON
+    else:
+        is_whole = _is_whole(encoder, found, asked)
+    return Use.WHOLE if is_whole else Use.HANDED_ON if PASSED in asked else Use.BY_NAME
+
+
+def _attributes(asked: Set[str | None]) -> set[str]:
+    return {each[1:] for each in asked if each and each[0] == "."}
+
+
+def _is_whole(encoder: Encoder, found: Narrowed, asked: Set[str | None]) -> bool:
+    """Return whether code uses a dict or configuration in another way than by constant names of its items.
+
+    Args:
+        encoder: the encoder.
+        found: the dict or configuration.
+        asked: what code asks of it.
+    """
+    names = _attributes(asked)
     if any(each and each[:3] == ".__" for each in asked):
         return True
     if not asked.isdisjoint({None, COMPARED} if is_by_name(found.kind) else {None, COMPARED, *_BY_NAME}):
@@ -198,7 +243,7 @@ def _is_used(encoder: Encoder, found: Narrowed) -> bool:
     if is_of_library(found.kind):  # a method of such a class hides a field of its name, and keys may be paths
         return any(hasattr(found.kind, each) for each in names) or any("." in each[1:] for each in asked if each)
     if PASSED in asked:  # any code may ask for what a library's base class has
-        names = names | (encoder.names & names_of_bases(found.kind))
+        names |= encoder.names & names_of_bases(found.kind)
     return _uses_itself(encoder, found, names)
 
 

@@ -18,7 +18,7 @@ from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.selection import CACHED, Narrowed, select
+from jcache.fingerprint.selection import Narrowed, is_handed_on, label_of, select
 from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot, names_within
 from jcache.fingerprint.value_types import UNCHANGING
@@ -55,6 +55,7 @@ class Encoder:
         self.names: set[str] = {attributes.ALL}  # of attributes that count
         self.aside: set[str] = set()  # names of attributes that were left out
         self.selected: list[Narrowed] = []  # that of which items are left out
+        self.by_name: set[int] = set()  # addresses of configurations that code uses by names alone
         self.compared: set[int] = set()  # addresses of objects that code compares or shows by all of their attributes
         self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
         self.is_given = False  # whether the caller passed the value: then all its attributes count
@@ -262,6 +263,7 @@ class Encoder:
         held, is_library = list(attributes.held(value)), self.is_library(kind)
         is_linen = attributes.is_of_linen(kind)  # flax uses the fields of the program's modules by their names
         is_fixed = is_library and not attributes.is_holder(kind)
+        handed_on = is_handed_on(self, value)
         if self.may_grow and is_fixed:
             held = (self._before or self.snapshot).without_memos(value, held)
         for name, each in held:
@@ -271,15 +273,14 @@ class Encoder:
                 found.append((name, self._linen_ids.setdefault(each, len(self._linen_ids))))
             elif (kept := attributes.is_kept(kind, name)) or not (wholly or name in self.names):
                 self.aside.update(() if kept else [name])
-                what = CACHED if kept else "attribute"
-                self.set_aside(f"{what} {name} of {kind.__qualname__}", each)
+                self.set_aside(label_of(kind, name, is_handed_on=handed_on), each)
             elif attributes.is_hash(each, name) and (is_library or attributes.is_hash_of(each, value)):
                 self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
             else:
                 self.nones.update([name] if each is None else ())
                 each = each if is_fixed else self.then(value, name, each)
                 by_name = not is_fixed and (is_linen or not wholly)
-                found.append((name, select(self, (name,), each) if by_name else each))
+                found.append((name, select(self, (name,), each, is_handed_on=handed_on) if by_name else each))
         self.note_order(name for name, _ in found)
         return self.members(found, IN_LIBRARY if is_fixed else IN_OBJECT)
 

@@ -173,6 +173,15 @@ def test_values_that_no_code_names_are_learnt_at_once(known: Comparisons) -> Non
     assert judged_in(known, {label: "77", "source a.py": "2"}).new == "a.py changed"
 
 
+def test_what_is_handed_to_functions_that_are_not_known_is_learnt_late(known: Comparisons) -> None:
+    """Three comparisons without effect are needed for a field which these may show or compare."""
+    label = "loose handed-on attribute run_id of Config"
+    for number in range(4):
+        assert not judged_in(known, {label: f"{number}"}).may_serve
+        known.add(KEY, HEADER, World({**BASE, label: f"{number}"}))
+    assert judged_in(known, {label: "77"}).may_serve
+
+
 def test_what_code_may_read_of_a_module_is_learnt_by_its_parts(known: Comparisons) -> None:
     """A global that differs at each of four starts is learnt, and no other one of its module is."""
     of = "loose globals of model"

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.loose import FUNCTIONS
+from jcache.fingerprint.selection import HANDED_ON
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.runs.calls import COMPARING
 from jcache.runtime import side_effects
@@ -24,7 +25,7 @@ _PROVISIONAL: Final = 2  # starts that compare a result which may be by chance
 _chance: Final = random.Random()  # noqa: S311  of our own: the program's is as the program left it
 _LEARNT_AFTER: Final = {
     **dict.fromkeys(
-        ("argument", "arguments", "directory", "environment", "resolution", "globals", "input", "inputs"), 3
+        ("argument", "arguments", "directory", "environment", "resolution", "further", "input", "inputs"), 3
     ),
     "loose": 1,
 }
@@ -34,7 +35,7 @@ _RANKS: Final = {
         "source edited code interpreter distribution environment input inputs argument arguments directory".split()  # noqa: SIM905
     )
 }  # the order in which kinds of components are told
-_GLOBALS: Final = f"{LOOSE}globals of "  # values that code may read, by a name that it computes
+_FURTHER: Final = (f"{LOOSE}globals of ", LOOSE + HANDED_ON)  # values that code may read in ways that are not known
 _SHOWN: Final = 3
 _STATE: Final = LOOSE + STATE_OF
 _MOST_DRAWN: Final = 4  # results that differ by the state of a shared random generator alone
@@ -217,7 +218,7 @@ def _rank(label: str) -> tuple[int, str]:
 
 def _learnt_after(label: str) -> int | None:
     """Return in how many worlds a component must have differed without effect; None if it always counts."""
-    return _LEARNT_AFTER.get("globals" if label.startswith(_GLOBALS) else label.partition(" ")[0])
+    return _LEARNT_AFTER.get("further" if label.startswith(_FURTHER) else label.partition(" ")[0])
 
 
 def _is_learnt(seen: Sequence[str | None], now: str | None, after: int) -> bool:
