@@ -28,6 +28,7 @@ from jcache.fingerprint.configurations import (
 )
 from jcache.fingerprint.describe import in_short, vars_of
 from jcache.fingerprint.encoding import SCALARS, several
+from jcache.fingerprint.logs import found_otherwise
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
 from jcache.fingerprint.passes import followed
@@ -176,7 +177,7 @@ def _of_dict(encoder: Encoder, found: Narrowed, fields: Mapping[Any, Any], value
 
 
 def found_whole(encoder: Encoder) -> set[str]:
-    """Return a mark for each name of what has been selected from, though code uses it in another way, too."""
+    """Return a mark for each name of what is left out in part, though code uses it in another way, too."""
     by_address = dict[int, set[Names]]()
     for each in encoder.selected:
         if not (issubclass(each.kind, tuple) or attributes.is_frozen(each.kind) or compares_fields(each.kind)):
@@ -187,7 +188,7 @@ def found_whole(encoder: Encoder) -> set[str]:
         for each in encoder.selected
         if each.names in shared or _use(encoder, each) is Use.WHOLE or not _is_asked(encoder, each)
     )
-    return {f"{name}[]" for names in whole for name in names}
+    return {f"{name}[]" for names in whole for name in names} | found_otherwise(encoder)
 
 
 def is_model_by_name(encoder: Encoder, cls: type) -> bool:

@@ -14,7 +14,6 @@ arrays, and any one that gets functions or the structures of pytrees, which no l
 
 import collections
 from collections.abc import Iterable, Set
-from functools import cached_property
 from types import FunctionType
 from typing import Any, Final
 
@@ -55,6 +54,8 @@ class ValueSnapshot:
         self.reads_all = False  # whether code may read attributes by names that it computes,
         self.reads_variables = False  # and variables
         self.has_drawn = False  # whether the call has drawn from a shared random generator of the process
+        self.logs: set[str] = set()  # the names of containers that code fills
+        self._summed: tuple[int, UsesByName] | None = None  # how many functions use what they name, and how
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._attributes: set[str] = set()  # those that are attributes
         self._grown: set[str] = set()  # the names of dicts that have grown
@@ -85,10 +86,12 @@ class ValueSnapshot:
         self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
         self.uses, self._visited, self._passed, self.functions, self._states = [], [], {}, {}, {}
 
-    @cached_property
+    @property
     def uses_by_name(self) -> UsesByName:
-        """How the functions that a walk has visited use what they name; ask for it after the walk."""
-        return UsesByName.of(self.uses)
+        """How the functions that a walk has visited so far use what they name."""
+        if self._summed is None or self._summed[0] < len(self.uses):
+            self._summed = len(self.uses), UsesByName.of(self.uses)
+        return self._summed[1]
 
     def uses_any(self, names: Set[str]) -> bool:
         """Return whether code uses one of some names."""
@@ -97,6 +100,7 @@ class ValueSnapshot:
     def visit(self, function: FunctionType, known: Meaning) -> None:
         """Record a function that code may call, and its meaning."""
         self.uses.append(known)
+        self.logs |= known.logs
         if not is_generated(function):  # what dataclasses make compares an object with all that it holds
             self._visited.append((function, known))
         self.functions.setdefault(function.__code__.co_name, []).append(function)
@@ -206,10 +210,10 @@ class ValueSnapshot:
         kept = [(name, each) for name, each in held if name in known or not name.startswith("_")]
         return [(name, each if known.get(name, _SET) is _SET else known[name]) for name, each in kept]
 
-    def as_it_was(self, container: Any) -> Any:
-        """Return the copy of a container if the container has only grown since, else the container itself."""
+    def as_it_was(self, container: Any, *, is_log: bool) -> Any:
+        """Return the copy of a container if the container has only grown since, or is a log; else the container."""
         names, copy = self._copies.get(id(container), (set[str](), None))
-        if copy is None or not has_grown(copy, container):
+        if copy is None or not (is_log or has_grown(copy, container)):
             return container
         if type(copy) in MEMOS:  # a private dict of a library's object is a memo
             private = ("(library)[_", "(library)[]")

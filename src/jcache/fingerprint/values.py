@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Any, Final
 
-from jcache.fingerprint import attributes, methods, origins
+from jcache.fingerprint import attributes, logs, methods, origins
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.describe import attribute_of, plain, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
@@ -56,6 +56,7 @@ class Encoder:
         self.aside: set[str] = set()  # names of attributes that were left out
         self.selected: list[Narrowed] = []  # that of which items are left out
         self.by_name: set[int] = set()  # addresses of configurations that code uses by names alone
+        self.growing: dict[int, logs.Growing] = {}  # by address, containers that may grow
         self.compared: set[int] = set()  # addresses of objects that code compares or shows by all of their attributes
         self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
         self.is_given = False  # whether the caller passed the value: then all its attributes count
@@ -138,17 +139,14 @@ class Encoder:
     def _once(self, value: Any, handler: Callable[["Encoder", Any], bytes]) -> bytes:
         number = self.seen.get(id(value))
         if number is not None:
-            self.snapshot.add_names(value, names_within(self._within, self.place or self.label_name()))
+            logs.add_names(self, value, names_within(self._within, self.place or self.label_name()))
             return tagged(b"again", b"%d" % number)
         self.seen[id(value)] = len(self.seen)
         self.alive.append(value)
         within, self._within = self._within, frozenset[str]()
         if self.may_grow and type(value) in GROWING:
             self._within = names_within(within, self.place or self.label_name())
-            if self._before is not None:
-                value = self._before.as_it_was(value)
-            else:
-                self.snapshot.add(value, self._within)
+            value = logs.growing(self, value, self._within, self._before)
         encoding = handler(self, value)
         self._within = within
         return encoding
@@ -193,8 +191,9 @@ class Encoder:
         return self._readings.has(type(value), value)
 
     def items(self, values: Iterable[Any]) -> list[bytes]:
-        encodings: list[bytes] = []
+        encodings, place = list[bytes](), self.place
         for value in values:
+            self.place = place
             try:
                 encodings.append(self.encode(value))
             except Refused as refused:

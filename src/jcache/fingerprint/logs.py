@@ -1,0 +1,129 @@
+"""Containers that code only fills, such as logs and counts by name: what they hold decides no result.
+
+So a function that logs or counts its calls has the same key wherever these begin: after calls that were served, which
+logged nothing, as after calls that were traced.
+"""
+
+# ruff: noqa: ANN401 - programs hold anything
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Set
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from jcache.fingerprint.describe import vars_of
+from jcache.fingerprint.side_effects import IN_LIBRARY, holders
+from jcache.fingerprint.ways import Way
+
+if TYPE_CHECKING:
+    from jcache.fingerprint.snapshot import ValueSnapshot
+    from jcache.fingerprint.values import Encoder
+
+_LACK_NO_KEY: Final = frozenset({collections.Counter, collections.defaultdict})
+_NUMBERS: Final = frozenset({int, float})
+_HELD: Final = ("__defaults__", "__kwdefaults__")  # by which code may reach what functions keep
+_WAYS: Final = (Way.FILLED, Way.COUNTED)
+
+
+class Growing(NamedTuple):
+    """A container that may grow.
+
+    Attributes:
+        kind: its type.
+        names: the names by which code reaches it.
+        way: how code fills it if it counted as a log, else None.
+    """
+
+    kind: type
+    names: set[str]
+    way: Way | None
+
+
+def growing(encoder: Encoder, container: Any, names: Set[str], before: ValueSnapshot | None) -> Any:
+    """Return what counts of a container that may grow, and record the container.
+
+    Args:
+        encoder: the encoder.
+        container: a container of a type in `jcache.fingerprint.snapshot.GROWING`.
+        names: the names by which code reaches it.
+        before: the snapshot of an earlier walk, if there is one.
+
+    Returns:
+        The container, or its copy in the earlier snapshot if it has only grown since. A log counts as if it were empty,
+        and a dict in which code only counts by its keys.
+    """
+    way, was = None, container
+    if not (encoder.is_given or vars_of(container)):
+        way = _way_so_far(encoder, type(container), names)
+        encoder.growing[id(container)] = Growing(type(container), {*names}, way)
+    if before is None:
+        encoder.snapshot.add(container, names)
+    elif (was := before.as_it_was(container, is_log=way is not None)) is container:  # it changes, or is new
+        return container
+    if way is not None:
+        was = encoder.shown[id(container)] = _without_items(was, way)
+    return was
+
+
+def add_names(encoder: Encoder, container: Any, names: Set[str]) -> None:
+    """Record further names by which code reaches a value that was seen before."""
+    encoder.snapshot.add_names(container, names)
+    if id(container) in encoder.growing:
+        encoder.growing[id(container)].names.update(names)
+
+
+def found_otherwise(encoder: Encoder) -> set[str]:
+    """Return marks for the names of what counted as a log, or did not, though the code visited later uses it otherwise.
+
+    Another walk must begin with them.
+    """
+    marks = set[str]()
+    for kind, names, way in encoder.growing.values():
+        now = _way(encoder.snapshot, kind, names)
+        if now is not way and way is not None:
+            marks.update(map(_mark, names))
+        elif now is not way and encoder.leaves_out(*_HELD, *map(_mark, names)):
+            marks.update(_mark(name, now) for name in names)
+    encoder.aside |= marks - encoder.names
+    return marks
+
+
+def _way_so_far(encoder: Encoder, kind: type, names: Set[str]) -> Way | None:
+    """Return how the code visited so far fills a container, or how an earlier walk has found that code fills it."""
+    way = _way(encoder.snapshot, kind, names) or next(
+        (way for way in _WAYS if all(_mark(name, way) in encoder.names for name in names)), None
+    )
+    return way if way and encoder.leaves_out(*_HELD, *map(_mark, names)) else None
+
+
+def _way(snapshot: ValueSnapshot, kind: type, names: Set[str]) -> Way | None:
+    """Return how code fills a container; None if it does not, or uses it in any other way.
+
+    To count in a dict that lacks the key is an error, so its keys count.
+    """
+    if snapshot.logs.isdisjoint(names):
+        return None
+    ways = snapshot.uses_by_name.ways
+    found = {way for way, those in ways.items() if not those.isdisjoint(names)}
+    outer = {holder for name in names for holder in holders(name)}
+    if not IN_LIBRARY.isdisjoint(outer) or not ways[Way.WHOLE].isdisjoint(outer):
+        return None
+    if kind in _LACK_NO_KEY and found <= set(_WAYS):
+        return Way.FILLED
+    return Way.FILLED if found == {Way.FILLED} else Way.COUNTED if kind is dict and found == {Way.COUNTED} else None
+
+
+def _without_items(container: Any, way: Way) -> Any:
+    if way is Way.COUNTED:
+        return {key: 0 if type(each) in _NUMBERS else each for key, each in container.items()}
+    emptied = container.copy()
+    emptied.clear()
+    return emptied
+
+
+def _mark(name: str, way: Way | None = None) -> str:
+    """Return what stands among the names that count for a container that code fills in a way; without one, for one
+    that is no log.
+    """
+    return f"{name}{{{way.name if way else ''}}}"
