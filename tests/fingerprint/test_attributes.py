@@ -2,11 +2,24 @@
 
 import dataclasses
 import functools
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jcache.fingerprint.attributes import held, is_frozen, is_hash, is_hash_of, is_kept, is_whole
+from jcache.fingerprint import fingerprint
+from jcache.fingerprint.attributes import (
+    FIELDS,
+    has_fields,
+    held,
+    is_frozen,
+    is_hash,
+    is_hash_of,
+    is_kept,
+    is_whole,
+    names_reading,
+)
+from tests.helpers.fingerprints import imported
 
 
 class Slotted:
@@ -81,6 +94,13 @@ def test_a_frozen_dataclass() -> None:
     assert is_frozen(Frozen) and not is_frozen(Thawed) and not is_frozen(type("OfFrozen", (Frozen,), {}))
 
 
+def test_what_has_fields() -> None:
+    """A dataclass and what is derived from one, whose fields code may read without their names."""
+    for cls in (Frozen, Thawed, type("OfFrozen", (Frozen,), {})):
+        assert has_fields(cls) and names_reading(cls, "lr") == {"lr", FIELDS}
+    assert not has_fields(Slotted) and names_reading(Slotted, "set") == {"set"}
+
+
 class Model:
     plain = 1
 
@@ -142,3 +162,49 @@ def test_a_hash_that_an_object_keeps_is_told_from_other_numbers() -> None:
     assert not is_hash_of(hash(held), held) and not is_hash_of(1, Failing())
     assert not any(map(is_hash, (1, -(1 << 39), True, 1e30, "a", None))) and is_hash(-(1 << 40))
     assert is_hash(None, "_hash") and not is_hash(1, "_hash")
+
+
+REPLACES = """
+from dataclasses import dataclass, field, replace
+class Trainer:
+    def __init__(self): self.run_id, self.rate = "a", 0.5
+@dataclass
+class State:
+    a: int = 1
+    b: int = 2
+    kept: list = field(default_factory=list)
+@dataclass
+class Derived(State):
+    def __post_init__(self): self.c = self.a * 10 + LIMIT
+@dataclass(frozen=True)
+class Frozen:
+    a: int = 1
+    b: int = 2
+class Holder:
+    def __init__(self): self.state, self.frozen = State(), Frozen()
+LIMIT, trainer, holder = 3, Trainer(), Holder()
+items, held, inner, derived = [State()], {"k": State()}, Frozen(State()), [Derived()]
+def moved(state): return replace(state, a=5)
+def f(x): return str(%s), trainer.rate
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "change"),
+    [
+        ("moved(items[0])", "items[0].b = 7"),
+        ("moved(held['k'])", "held['k'].b = 7"),
+        ("moved(holder.state)", "holder.state.b = 7"),
+        ("moved(holder.frozen)", "holder.frozen = Frozen(b=7)"),
+        ("moved(inner.a)", "inner.a.b = 7"),
+        ("moved(derived[0]).c", "LIMIT = 7"),
+    ],
+)
+def test_to_replace_a_field_reads_the_others(value: str, change: str, tmp_path: Path) -> None:
+    """`dataclasses.replace` reads the fields of dataclasses and makes an instance; it opens no other object."""
+    with imported(tmp_path, REPLACES % value) as model:
+        found = [fingerprint(model.f, (1,)).hash]
+        for each in ("trainer.run_id = 'b'", change):
+            exec(each, vars(model))
+            found.append(fingerprint(model.f, (1,)).hash)
+    assert found[0] == found[1] != found[2]

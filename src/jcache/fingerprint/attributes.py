@@ -15,6 +15,8 @@ from jcache.fingerprint.weak_map import WeakIdentities
 from jcache.jax_internals.registry import registry
 
 ALL: Final = "*"
+FIELDS: Final = "*fields"
+"""Stands among the names for all fields of dataclasses, and for making instances of them."""
 _NEUTRAL: Final = frozenset({"builtins", "abc", "typing", "collections.abc"})  # their classes read no attributes
 _HOLDERS: Final = frozenset({"argparse.Namespace", "argparse._AttributeHolder", "types.SimpleNamespace"})
 GIVES_ANY: Final = ("__getattr__", "__getattribute__")
@@ -22,11 +24,14 @@ _INNER: Final[dict[type, tuple[str, ...]]] = {
     staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel"),
     functools.cached_property: ("func",),
 }  # fmt: skip
-READ_ALL: Final = frozenset(
-    {"builtins.vars", "builtins.dir", "copy.copy", "copy.deepcopy", "dataclasses.asdict", "dataclasses.astuple",
-     "dataclasses.replace", "dataclasses.fields", "_pickle.dumps", "_pickle.dump", "inspect.getmembers"}
-)  # fmt: skip
-"""Functions that read all attributes of their argument."""
+READ: Final = {
+    **dict.fromkeys(
+        ("builtins.vars", "builtins.dir", "copy.copy", "copy.deepcopy", "dataclasses.asdict", "dataclasses.astuple",
+         "dataclasses.fields", "_pickle.dumps", "_pickle.dump", "inspect.getmembers"), ALL,
+    ),
+    "dataclasses.replace": FIELDS,
+}  # fmt: skip
+"""What functions read of their argument: all of its attributes, or all fields."""
 _LEAST_HASH: Final = 1 << 40
 _POINTER: Final = 8
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
@@ -103,6 +108,16 @@ def is_whole(cls: type) -> bool:
 def is_frozen(cls: type) -> bool:
     """Return whether a class is a frozen dataclass, whose instances count as values do."""
     return bool(getattr(vars(cls).get("__dataclass_params__"), "frozen", False))
+
+
+def has_fields(cls: type) -> bool:
+    """Return whether a class is a dataclass, or derived from one."""
+    return any("__dataclass_fields__" in vars(each) for each in cls.__mro__)
+
+
+def names_reading(cls: type, name: str) -> set[str]:
+    """Return the names, besides `ALL`, by which code may read an attribute of an object of a class."""
+    return {name, FIELDS} if has_fields(cls) else {name}
 
 
 def is_kept(cls: type, name: str) -> bool:

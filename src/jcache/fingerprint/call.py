@@ -10,7 +10,7 @@ from typing import Any, Final
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
-from jcache.fingerprint.attributes import ALL
+from jcache.fingerprint.attributes import ALL, FIELDS
 from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
@@ -85,7 +85,8 @@ def fingerprint(
             _walk(call, walk, depends_on)
         unread = {label: value for label, value in walk.loose if label.startswith(_ATTRIBUTES)}
         walk.snapshot.hold(walk.alive, unread)
-        walk.snapshot.reads_all, walk.snapshot.reads_variables = ALL in walk.names, BY_FRAME in walk.names
+        walk.snapshot.reads_all = not walk.names.isdisjoint({ALL, FIELDS})
+        walk.snapshot.reads_variables = BY_FRAME in walk.names
         labels = sorted(walk.parts)
         parts = Frozen((label, walk.parts[label].words) for label in labels)
         aside = [each for each in walk.loose if each[0].startswith(STATE_OF)] if before else walk.loose

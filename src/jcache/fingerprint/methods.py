@@ -11,7 +11,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, Final
 
-from jcache.fingerprint.attributes import ALL, functions_of
+from jcache.fingerprint.attributes import ALL, FIELDS, functions_of, has_fields
 from jcache.fingerprint.classes import FACTORY
 from jcache.fingerprint.code import meaning_of
 
@@ -73,10 +73,11 @@ def is_generated(value: Any) -> bool:
 
 def names_reaching(cls: type, name: str, value: Any) -> set[str]:
     """Return the names, besides `ALL`, by which code may reach a member of a class that no operator calls."""
+    by_fields = {FIELDS} if has_fields(cls) else set()
     if name in CONSTRUCTORS or name.startswith(FACTORY):
-        return {name, constructor_of(cls)} | _ANY_CLASS
+        return {name, constructor_of(cls)} | _ANY_CLASS | by_fields
     is_data = type(value) not in _METHODS and not _is_getter(value)
-    return {name, all_of(cls)} if is_data else {name}
+    return {name, all_of(cls)} | by_fields if is_data else {name}
 
 
 def all_of(cls: type) -> str:

@@ -114,7 +114,8 @@ def select(encoder: Encoder, names: Names, value: Any, *, is_handed_on: bool = F
     if fields is None and not compares:
         return value
     found = Narrowed(names, id(value), kind, frozenset(map(str, vars_of(value) if fields is None else fields)))
-    use = _use(encoder, found) if encoder.leaves_out(*(f"{name}[]" for name in names)) else Use.WHOLE
+    by_fields = [attributes.FIELDS] if attributes.has_fields(kind) else []
+    use = _use(encoder, found) if encoder.leaves_out(*by_fields, *(f"{name}[]" for name in names)) else Use.WHOLE
     if use is Use.WHOLE:
         encoder.compared.update([id(value)] if compares else [])
         return value

@@ -271,7 +271,7 @@ class Encoder:
             if name == "_id" and is_linen:
                 found.append((name, self._linen_ids.setdefault(each, len(self._linen_ids))))
             elif (kept := attributes.is_kept(kind, name)) or not (wholly or name in self.names):
-                self.aside.update(() if kept else [name])
+                self.aside.update(() if kept else attributes.names_reading(kind, name))
                 self.set_aside(label_of(kind, name, is_handed_on=handed_on), each)
             elif attributes.is_hash(each, name) and (is_library or attributes.is_hash_of(each, value)):
                 self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
@@ -296,4 +296,5 @@ class Encoder:
             known = self._wholly[kind] = any(map(self.is_library, bases)) or attributes.is_whole(kind)
             if not known:
                 methods.add_names(bases, self.names)
-        return known or self.is_given or attributes.ALL in self.names
+        by_fields = attributes.FIELDS in self.names and attributes.has_fields(kind)
+        return known or self.is_given or by_fields or attributes.ALL in self.names

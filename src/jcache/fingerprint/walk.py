@@ -240,8 +240,8 @@ class Walk(References):
             super().note_reached(value, given)  # the globals of the function that calls it count already
         else:
             self.note_reached(value, given)
-        if type(value) in _CALLABLES and chance.name_of(value) in attributes.READ_ALL:
-            self.names.add(attributes.ALL)
+        if type(value) in _CALLABLES and (read := attributes.READ.get(chance.name_of(value))):
+            self.names.add(read)
             made = copyreg.dispatch_table.items()
             if own := {origins.path_of(cls): each for cls, each in made if not self.is_library(cls)}:
                 self.set_aside("copyreg", own)
