@@ -371,11 +371,17 @@ def build(x): return model.apply({}, x)
 @pytest.mark.parametrize(
     ("statement", "counts"), [("", False), ("print(self.config)", False), ("str(self.config)", True)]
 )
-def test_a_configuration_in_a_module_of_flax_counts_by_its_fields(tmp_path: Path, statement: str, counts: bool) -> None:
-    """Flax compares modules as a whole for its own caches alone; other code that shows one makes all of it count."""
+@pytest.mark.parametrize("by_method", [False, True])
+def test_a_configuration_in_a_module_of_flax_counts_by_its_fields(
+    tmp_path: Path, statement: str, counts: bool, by_method: bool
+) -> None:
+    """Flax compares modules as a whole for its own caches alone; other code that shows one makes all of it count. So
+    it is for `model.apply` itself.
+    """
     with imported(tmp_path, LINEN % statement) as model:
         found = []
         for config in (model.Config(), model.Config(name="b"), model.Config(width=9)):
-            vars(model)["model"] = model.Net(config)
-            found.append(fingerprint(model.build, (2.0,), for_trace=True).hash)
+            vars(model)["model"] = net = model.Net(config)
+            call = (net.apply, ({}, 2.0)) if by_method else (model.build, (2.0,))
+            found.append(fingerprint(*call, for_trace=True).hash)
     assert found[0] != found[2] and (found[0] != found[1]) == counts

@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from jcache.fingerprint import attributes
 from jcache.fingerprint.bytecode import without_address
+from jcache.fingerprint.name_resolution import of_function
+from jcache.fingerprint.origins import USER
 
 
 class Call(NamedTuple):
@@ -72,6 +75,8 @@ def _bound(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
         else:
             return None
     found = [(without_address(name), value) for name, value in found]
+    if not more and args and attributes.is_of_linen(type(args[0])) and of_function(function) != USER:
+        found, args = [("self", args[0])], args[1:]  # a method of flax, around which is a function of flax
     return _rest(code.co_flags, names[more:], found, args[count:], kwargs)
 
 
