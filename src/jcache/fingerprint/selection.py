@@ -150,8 +150,12 @@ def label_of(kind: type, name: str, *, is_handed_on: bool) -> str:
 
 
 def is_handed_on(encoder: Encoder, value: Any) -> bool:
-    """Return whether code may compare or show an object, such as one in a list, in a way that is not known."""
-    return compares_fields(type(value)) and id(value) not in encoder.by_name
+    """Return whether code may compare or show an object, such as one in a list, in a way that is not known.
+
+    Flax does so with modules for its own caches alone.
+    """
+    kind = type(value)
+    return compares_fields(kind) and id(value) not in encoder.by_name and not attributes.is_of_linen(kind)
 
 
 def _is_argument(names: Names) -> bool:
