@@ -14,7 +14,7 @@ from tests.proofs.generated import BATCH, MODULE, SORTS, Batch, Program
 from tests.proofs.generated_carriers import Carried, blocks
 
 pytestmark = [pytest.mark.jax, pytest.mark.whole]
-PARTS = 4  # which several workers can run at once
+PARTS = 10  # which several workers can run at once, or one session after the other
 NOT_SERVED = "not served again"
 FILES = ("carried", "carriers")
 RIGHT = {"jit": "jax.jit", "graph": "plain Python"}

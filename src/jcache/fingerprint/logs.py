@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LACK_NO_KEY: Final = frozenset({collections.Counter, collections.defaultdict})
 _NUMBERS: Final = frozenset({int, float})
 _HELD: Final = ("__defaults__", "__kwdefaults__")  # by which code may reach what functions keep
+_MARKED: Final = "{}"  # stands among the names that count if a container has turned out to be a log
 _WAYS: Final = (Way.FILLED, Way.COUNTED)
 
 
@@ -84,16 +85,16 @@ def found_otherwise(encoder: Encoder) -> set[str]:
         if now is not way and way is not None:
             marks.update(map(_mark, names))
         elif now is not way and encoder.leaves_out(*_HELD, *map(_mark, names)):
-            marks.update(_mark(name, now) for name in names)
+            marks.update([_MARKED], (_mark(name, now) for name in names))
     encoder.aside |= marks - encoder.names
     return marks
 
 
 def _way_so_far(encoder: Encoder, kind: type, names: Set[str]) -> Way | None:
     """Return how the code visited so far fills a container, or how an earlier walk has found that code fills it."""
-    way = _way(encoder.snapshot, kind, names) or next(
-        (way for way in _WAYS if all(_mark(name, way) in encoder.names for name in names)), None
-    )
+    way = _way(encoder.snapshot, kind, names)
+    if way is None and _MARKED in encoder.names:
+        way = next((each for each in _WAYS if all(_mark(name, each) in encoder.names for name in names)), None)
     return way if way and encoder.leaves_out(*_HELD, *map(_mark, names)) else None
 
 
