@@ -119,15 +119,14 @@ class ValueSnapshot:
         return self._items
 
     def _add_asks(self, function: FunctionType, name: str, asks: Set[Ask]) -> None:
+        known = self._asked.setdefault(name, set())
         for each in asks:
             if isinstance(each, Passed):
                 self._passed.setdefault(name, []).append((function, each))
-            else:
-                self._add_ask(name, each)
-
-    def _add_ask(self, name: str, what: str | None) -> None:
-        self._asked.setdefault(name, set()).add(what)
-        self._items.update([f"{name}{what}"] if what and what[0] == "[" else [])
+                continue
+            known.add(each)
+            if each and each[0] == "[":
+                self._items.add(name + each)
 
     def asked_of(self, name: str) -> Set[str | None]:
         """Return what code asks of something of a name, also through functions to which it passes it.
@@ -139,8 +138,8 @@ class ValueSnapshot:
             if each in self._passed and self._followed.get(each) != len(self.uses):
                 self._followed[each] = len(self.uses)
                 for function, passed in self._passed[each]:
-                    for found in followed(function, each, passed, self.functions):
-                        self._add_ask(*found)
+                    for inner, what in followed(function, each, passed, self.functions):
+                        self._add_asks(function, inner, {what})
         return self._asked.get(name, frozenset())
 
     def asked_of_any(self, name: str) -> Set[str | None]:
