@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from jcache.fingerprint import fingerprint
-from jcache.fingerprint.selection import HANDED_ON
+from jcache.fingerprint.attributes import HANDED_ON
 from tests.helpers.fingerprints import imported
 
 SOURCE = """
@@ -382,7 +382,7 @@ def test_a_configuration_in_a_module_of_flax_counts_by_its_fields(
         found = []
         for config in (model.Config(), model.Config(name="b"), model.Config(width=9)):
             vars(model)["model"] = net = model.Net(config)
-            call = (net.apply, ({}, 2.0)) if by_method else (model.build, (2.0,))
+            call: tuple[Any, Any] = (net.apply, ({}, 2.0)) if by_method else (model.build, (2.0,))
             found.append(fingerprint(*call, for_trace=True))
     keys = [each.hash for each in found]
     assert keys[0] != keys[2] and (keys[0] != keys[1]) == counts

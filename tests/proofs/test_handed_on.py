@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jcache.fingerprint import fingerprint
-from jcache.fingerprint.selection import HANDED_ON
+from jcache.fingerprint.attributes import HANDED_ON
 from tests.helpers.fingerprints import imported
 from tests.proofs.handed_on import PROGRAMS
 

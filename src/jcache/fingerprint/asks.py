@@ -11,13 +11,11 @@ from types import CodeType
 from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint.bytecode import nested, written
-from jcache.fingerprint.instructions import ATTRIBUTE, NONE_TESTS, Step, steps_of
+from jcache.fingerprint.instructions import ATTRIBUTE, NONE_TESTS, STORE_LOCAL, Step, steps_of
 from jcache.fingerprint.receivers import Ask, taken_by
 from jcache.fingerprint.uses import LOADS, NAMES, indexes, without_told
 
-_BIND_LOCAL: Final = frozenset({"STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
 _DEEPEST: Final = 8  # items within one another
-_STORE_AND_LOAD: Final = "STORE_FAST_LOAD_FAST"
 
 
 class Asks(NamedTuple):
@@ -51,7 +49,7 @@ def asked(listing: list[Step]) -> Iterator[tuple[str, Ask]]:
 
     An item has the name ``n[key]``, and a local name that is bound once stands for what it is bound to.
     """
-    bound = Counter(name for each in listing for name in _bound(each))
+    bound = Counter(each.value for each in listing if each.name == STORE_LOCAL)
     seen = set[tuple[str, str]]()
     for at, each in enumerate(listing):
         if each.name in LOADS:
@@ -62,7 +60,7 @@ def asked(listing: list[Step]) -> Iterator[tuple[str, Ask]]:
 
 def asked_of_parameters(listing: list[Step], parameters: Iterable[str]) -> Iterator[tuple[str, Ask]]:
     """Yield the names of parameters and of their items, each with what it is asked for."""
-    bound = Counter(name for each in listing for name in _bound(each))
+    bound = Counter(each.value for each in listing if each.name == STORE_LOCAL)
     seen = set[tuple[str, str]]()
     for each in parameters:
         yield from _asked_locally(each, each, listing, bound, seen)
@@ -99,8 +97,8 @@ def _asked_of(
         return  # whether it is None follows from its type
     elif after.name == "CONTAINS_OP" and (text := _text_before(listing, at)) is not None:
         yield name, f"[{text}]"
-    elif after.name in _BIND_LOCAL and bound[local := next(_bound(after))] == 1:
-        yield from _asked_locally(name, local, listing, bound, seen)
+    elif after.name == STORE_LOCAL and bound[after.value] == 1:
+        yield from _asked_locally(name, after.value, listing, bound, seen)
     else:
         yield from ((name, each) for each in taken_by(listing, at))
 
@@ -116,19 +114,8 @@ def _asked_locally(
         yield name, None
         return
     for at, each in enumerate(listing):
-        loaded = each.value if type(each.value) is tuple else (each.value,)
-        loaded = loaded[1:] if each.name == _STORE_AND_LOAD else loaded if "LOAD_FAST" in each.name else ()
-        if loaded and loaded[-1] == local:
+        if "LOAD_FAST" in each.name and each.value == local:
             yield from _asked_of(name, listing, at, bound, seen)
-        if local in loaded[:-1]:
-            yield name, None
-
-
-def _bound(step: Step) -> Iterator[str]:
-    """Yield the local names that an instruction binds, that of what is on top of the stack first."""
-    if "STORE_FAST" in step.name:
-        given = step.value if type(step.value) is tuple else (step.value,)
-        yield from given[:1] if step.name == _STORE_AND_LOAD else given
 
 
 def _item(listing: list[Step], at: int) -> tuple[str, int] | None:

@@ -7,7 +7,7 @@ If that code can read attributes without naming them, all attributes count.
 
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from jcache.fingerprint.describe import vars_of
@@ -32,6 +32,9 @@ READ: Final = {
     "dataclasses.replace": FIELDS,
 }  # fmt: skip
 """What functions read of their argument: all of its attributes, or all fields."""
+CACHED: Final = "cached property"
+HANDED_ON: Final = "handed-on "
+"""Begins the label of what is left out of something that code hands to functions which are not known."""
 _LEAST_HASH: Final = 1 << 40
 _POINTER: Final = 8
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
@@ -127,6 +130,18 @@ def is_kept(cls: type, name: str) -> bool:
     """
     found = next((members[name] for each in cls.__mro__ if name in (members := vars(each))), None)
     return type(found) is functools.cached_property
+
+
+def label_of(kind: type, name: str, *, is_handed_on: bool) -> str:
+    """Return the label of an attribute that is left out."""
+    if is_kept(kind, name):
+        return f"{CACHED} {name} of {kind.__qualname__}"
+    return f"{HANDED_ON if is_handed_on else ''}attribute {name} of {kind.__qualname__}"
+
+
+def are_read(cls: type, names: Collection[str]) -> bool:
+    """Return whether code may read all attributes of an object of a class, by the names of attributes that it reads."""
+    return ALL in names or (FIELDS in names and has_fields(cls))
 
 
 def is_hash(value: Any, name: str = "") -> bool:

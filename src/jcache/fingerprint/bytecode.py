@@ -22,12 +22,10 @@ IMPORT: Final = "import:"
 
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _LOCAL: Final = frozenset(
-    {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
-     "STORE_FAST_LOAD_FAST", "LOAD_FAST_AND_CLEAR", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF",
-     "LOAD_CLOSURE"}
+    {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR", "LOAD_DEREF", "LOAD_CLASSDEREF",
+     "LOAD_FROM_DICT_OR_DEREF", "LOAD_CLOSURE"}
 )  # fmt: skip
-_STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL", "STORE_FAST_LOAD_FAST",
-                           "STORE_FAST_STORE_FAST", "STORE_FAST_MAYBE_NULL"})  # fmt: skip
+_STORE: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL", "STORE_FAST_MAYBE_NULL"})
 _ENDS_IMPORT: Final = frozenset({"SWAP", "POP_TOP", "COPY"})
 NOTHING: Final = ("nothing",)
 _BY_NAME: Final = frozenset({"getattr", "getattr_static", "hasattr", "attrgetter", "methodcaller", "__getattribute__"})
@@ -217,10 +215,9 @@ def _bind(rest: list[Step], base: str, *, is_from: bool, found: CodeReads) -> No
         if each.name == "IMPORT_FROM":
             chain = (base, each.value) if is_from else (base,)  # "import a.b as c" takes b from a
         elif each.name in _STORE:
-            stored = each.value[0] if isinstance(each.value, tuple) else each.value
-            if not is_from and dot and stored == top:
+            if not is_from and dot and each.value == top:
                 chain = (f"{IMPORT}0:{top}",)  # "import a.b" binds a
-            found.bindings.setdefault(stored, set()).add(chain)
+            found.bindings.setdefault(each.value, set()).add(chain)
             if not is_from:
                 return
         elif each.name not in _ENDS_IMPORT or is_from:
@@ -243,13 +240,7 @@ def _chains(listing: list[Step], found: CodeReads) -> None:
 def _begun(each: Step, found: CodeReads) -> set[Chain]:
     if each.name in _GLOBAL:
         return {(each.value,)}
-    if each.name in _LOCAL:
-        names = each.value if isinstance(each.value, tuple) else (each.value,)
-        for chain in (chain for name in names[:-1] for chain in found.bindings.get(name, ())):
-            found.chains.add(chain)
-            found.given.setdefault(chain, set()).add(None)
-        return set(found.bindings.get(names[-1], ()))
-    return set()
+    return set(found.bindings.get(each.value, ())) if each.name in _LOCAL else set()
 
 
 def _note(bases: set[Chain], listing: list[Step], place: range, found: CodeReads, *, called: bool) -> None:

@@ -13,6 +13,7 @@ _FLAGGED: Final = frozenset({"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= 
 ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 NONE_TESTS: Final = ("POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_N", "POP_JUMP_BACKWARD_IF_N")
 """The beginnings of the names of operations that jump if something is None, or is not."""
+STORE_LOCAL: Final = "STORE_FAST"
 INDEX: Final = 26  # argument with which BINARY_OP indexes, from 3.14 on
 
 
@@ -38,6 +39,19 @@ def steps_of(code: CodeType) -> list[Step]:
             flagged = each.opname in _FLAGGED and bool((each.arg or 0) & 1)
             called = is_null or flagged or each.opname == "LOAD_METHOD"
             value = code.co_consts[each.arg or 0] if each.opname == "KW_NAMES" else each.argval
-            steps.append(Step(each.opname, value, each.arg or 0, called, grows))
+            steps += _taken_apart(Step(each.opname, value, each.arg or 0, called, grows))
             grows = 0
     return steps
+
+
+def _taken_apart(step: Step) -> list[Step]:
+    """Return an instruction that is about two local variables as two instructions."""
+    first, is_pair, second = step.name.partition("_FAST_")
+    if not is_pair or type(step.value) is not tuple:
+        return [step]
+    names = f"{first}_FAST", second
+    if first == "LOAD" and second.startswith("BORROW_"):
+        names = ("LOAD_FAST_BORROW",) * 2
+    effect = 1 if second[0] in "BL" else -1
+    made = zip(names, step.value, (step.effect - effect, effect), strict=True)
+    return [Step(name, value, 0, called=False, effect=effect) for name, value, effect in made]

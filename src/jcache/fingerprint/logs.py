@@ -13,8 +13,8 @@ from collections.abc import Set
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.fingerprint.describe import vars_of
-from jcache.fingerprint.side_effects import IN_LIBRARY, holders
-from jcache.fingerprint.ways import Way
+from jcache.fingerprint.side_effects import HIDDEN, IN_LIBRARY, IN_OBJECT, IN_WHOLE, holders
+from jcache.fingerprint.ways import Way, item_name
 
 if TYPE_CHECKING:
     from jcache.fingerprint.snapshot import ValueSnapshot
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LACK_NO_KEY: Final = frozenset({collections.Counter, collections.defaultdict})
 _NUMBERS: Final = frozenset({int, float})
 _HELD: Final = ("__defaults__", "__kwdefaults__")  # by which code may reach what functions keep
+_NO_LOGS: Final = IN_LIBRARY | (IN_WHOLE - IN_OBJECT) | {HIDDEN}
 _MARKED: Final = "{}"  # stands among the names that count if a container has turned out to be a log
 _WAYS: Final = (Way.FILLED, Way.COUNTED)
 
@@ -59,7 +60,7 @@ def growing(encoder: Encoder, container: Any, names: Set[str], before: ValueSnap
         way = _way_so_far(encoder, type(container), names)
         encoder.growing[id(container)] = Growing(type(container), {*names}, way)
     if before is None:
-        encoder.snapshot.add(container, names)
+        encoder.snapshot.add(container, names, id(encoder.originals.get(id(container), container)))
     elif (was := before.as_it_was(container, is_log=way is not None)) is container:  # it changes, or is new
         return container
     if way is not None:
@@ -67,8 +68,24 @@ def growing(encoder: Encoder, container: Any, names: Set[str], before: ValueSnap
     return was
 
 
-def add_names(encoder: Encoder, container: Any, names: Set[str]) -> None:
-    """Record further names by which code reaches a value that was seen before."""
+def names_of(encoder: Encoder, within: Set[str]) -> Set[str]:
+    """Return the names by which code may reach the value that is encoded next, within what has some names.
+
+    That is hidden which has no name of its own, and is held by no container or object.
+    """
+    name = encoder.place or encoder.label_name()
+    is_hidden = not (within or encoder.is_head())
+    return _within(within, name) | ({item_name(HIDDEN, name)} if is_hidden else set())
+
+
+def _within(holders: Set[str], name: str) -> Set[str]:
+    """Return the names of a container: its own, and those of an item of the containers that hold it."""
+    return {name, *(item_name(each, key) for each in holders for key in (name, None))}
+
+
+def add_names(encoder: Encoder, container: Any, within: Set[str]) -> None:
+    """Record further names by which code may reach a value that was seen before."""
+    names = names_of(encoder, within)
     encoder.snapshot.add_names(container, names)
     if id(container) in encoder.growing:
         encoder.growing[id(container)].names.update(names)
@@ -108,7 +125,7 @@ def _way(snapshot: ValueSnapshot, kind: type, names: Set[str]) -> Way | None:
     ways = snapshot.uses_by_name.ways
     found = {way for way, those in ways.items() if not those.isdisjoint(names)}
     outer = {holder for name in names for holder in holders(name)}
-    if not IN_LIBRARY.isdisjoint(outer) or not ways[Way.WHOLE].isdisjoint(outer):
+    if not _NO_LOGS.isdisjoint(outer) or not ways[Way.WHOLE].isdisjoint(outer):
         return None
     if kind in _LACK_NO_KEY and found <= set(_WAYS):
         return Way.FILLED

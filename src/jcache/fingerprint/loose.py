@@ -12,13 +12,13 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
 from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint.attributes import CACHED
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, text
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused, type_name
-from jcache.fingerprint.selection import CACHED
 from jcache.fingerprint.values import Encoder
 from jcache.jax_internals.registry import registry
 

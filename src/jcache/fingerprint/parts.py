@@ -162,6 +162,9 @@ class Parts(Encoder):
         digest = sha256(encoding)
         self.parts[label] = Part(digest, self._words(value, encoding, digest, label))
 
+    def is_head(self) -> bool:
+        return bool(self._starts) and self._starts[-1][0] == len(self.seen)
+
     def label_name(self) -> str:
         label = self._starts[-1][1] if self._starts else ""
         return label.partition(" ")[2].partition(" ")[0].rpartition(".")[2]

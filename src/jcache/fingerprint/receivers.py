@@ -86,7 +86,7 @@ def _called(listing: list[Step], at: int, end: int, place: int) -> tuple[Ask, ..
         if listing[number].called:
             begun.append(number)
     if not begun or begun[-1] >= at or listing[begun[-1]].name.startswith("CALL"):  # what a call returns is called
-        return _transformed(listing[start:at], before, call, place) or (None,)
+        return _transformed(listing[start:at], before, call, place) or (COMPARED,)
     first = begun[-1]
     while first and listing[first].name in ATTRIBUTE:
         first -= 1

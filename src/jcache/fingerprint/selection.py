@@ -39,9 +39,6 @@ from jcache.fingerprint.snapshot import ARGUMENT
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
 
-CACHED: Final = "cached property"
-HANDED_ON: Final = "handed-on "
-"""Begins the label of what is left out of something that code hands to functions which are not known."""
 _PLAIN: Final = frozenset({*SCALARS, dict, list, tuple, set, frozenset})
 _BY_NAME: Final = frozenset({PASSED, NAMED})  # asked by functions that use attributes alone
 Names = tuple[str, ...]
@@ -122,12 +119,12 @@ def select(encoder: Encoder, names: Names, value: Any, *, is_handed_on: bool = F
     is_handed_on = is_handed_on or use is Use.HANDED_ON
     encoder.by_name.update([] if is_handed_on else [id(value)])
     if fields is None:
-        encoder.note_selected(found, value)
+        _note(encoder, found, value)
         return value
     if kind is dict:
         return _of_dict(encoder, found, fields, value, is_handed_on=is_handed_on)
     methods.add_names(own_classes(kind), encoder.names)
-    encoder.note_selected(found, value)
+    _note(encoder, found, value)
     kept = {}
     for key, each in sorted(fields.items()):
         inner = (key, *(f"{name}[{key}]" for name in names))
@@ -136,17 +133,15 @@ def select(encoder: Encoder, names: Names, value: Any, *, is_handed_on: bool = F
             kept[key] = select(encoder, inner, encoder.then(value, key, each), is_handed_on=is_handed_on)
             continue
         encoder.aside.update(() if is_derived else inner)
-        encoder.set_aside(label_of(kind, key, is_handed_on=is_handed_on), each)
+        encoder.set_aside(attributes.label_of(kind, key, is_handed_on=is_handed_on), each)
     if any(each is REFERENCE for each in kept.values()):
         return value
     return Selected(kind, kept, {*names, *(IN_LIBRARY if is_of_library(kind) else IN_OBJECT)})
 
 
-def label_of(kind: type, name: str, *, is_handed_on: bool) -> str:
-    """Return the label of an attribute that is left out."""
-    if attributes.is_kept(kind, name):
-        return f"{CACHED} {name} of {kind.__qualname__}"
-    return f"{HANDED_ON if is_handed_on else ''}attribute {name} of {kind.__qualname__}"
+def _note(encoder: Encoder, found: Narrowed, value: Any) -> None:
+    encoder.selected.append(found)
+    encoder.alive.append(value)
 
 
 def is_handed_on(encoder: Encoder, value: Any) -> bool:
@@ -175,9 +170,10 @@ def _of_dict(encoder: Encoder, found: Narrowed, fields: Mapping[Any, Any], value
             kept[key] = select(encoder, inner, each, is_handed_on=is_handed_on) if inner else each
     if not left_out and all(kept[key] is each for key, each in fields.items()):
         return value
-    encoder.note_selected(found, value)
+    _note(encoder, found, value)
+    encoder.originals[id(kept)] = value
     if left_out:
-        encoder.set_aside(f"{HANDED_ON if is_handed_on else ''}items of {found.names[0]}", left_out)
+        encoder.set_aside(f"{attributes.HANDED_ON if is_handed_on else ''}items of {found.names[0]}", left_out)
     return kept
 
 
@@ -220,7 +216,7 @@ def _use(encoder: Encoder, found: Narrowed) -> Use:
         is_whole = not asked.isdisjoint({None, COMPARED, PASSED}) or _is_whole(encoder, found, asked)
     elif compares_fields(found.kind):
         is_whole = any(each and each[:3] in {COMPARED, ".__"} for each in asked)  # special methods are generated, too
-        if not is_whole and _uses_itself(encoder, found, _attributes(asked)):
+        if not is_whole and (None in asked or _uses_itself(encoder, found, _attributes(asked))):
             return Use.HANDED_ON
     else:
         is_whole = _is_whole(encoder, found, asked)

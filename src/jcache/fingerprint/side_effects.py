@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 IN_LIBRARY: Final = frozenset({"(library)"})  # the names of an object of a library's, for what it holds
 IN_OBJECT: Final = frozenset({"(object)"})  # those of any other object
+IN_WHOLE: Final = IN_OBJECT | {"(whole)"}  # those of an object of which all attributes count
+HIDDEN: Final = "(hidden)"  # the name of anything else that holds a container, such as a partial or a pytree
 FILLS: Final = frozenset({".put", ".put_nowait", ".set", ".set_exception", ".set_result"})  # methods that tell nothing
 _NONE: Final = frozenset[str]()
 
@@ -35,11 +37,17 @@ class UsesByName(NamedTuple):
     filled: Set[str]
 
     @classmethod
-    def of(cls, uses: Iterable[Meaning]) -> UsesByName:
-        """Return how functions of some meanings use what they name."""
+    def of(cls, uses: Iterable[Meaning], others: Set[str]) -> UsesByName:
+        """Return how functions of some meanings use what they name.
+
+        Args:
+            uses: the meanings.
+            others: the names of attributes that are read in another way.
+        """
         found = list(uses)
-        used = set[str]().union(*(each.used for each in found))
+        used = set(others).union(*(each.used for each in found))
         ways = {way: {name for each in found for name, its in each.ways if its is way} for way in Way}
+        ways[Way.WHOLE] |= others
         if any(each.is_logger for each in found):  # the program's own: it may keep what it is given
             said = set[str]().union(*(each.said for each in found))
             used, ways[Way.WHOLE] = used | said, ways[Way.WHOLE] | said
@@ -96,7 +104,7 @@ class SideEffects(NamedTuple):
         found |= {*(self.grown & (asking - ways[Way.FILLED]))} if elsewhere else set()
         everywhere = self.grown | self.more
         found |= {each for each in everywhere if not ways[Way.WHOLE].isdisjoint(holders(each))}
-        hidden = (*(() if elsewhere else IN_LIBRARY), *(IN_OBJECT if code.reads_all else ()))
+        hidden = (*([HIDDEN] if elsewhere else IN_LIBRARY), *(IN_OBJECT if code.reads_all else ()))
         return found | {each for each in everywhere if code.reads_variables or each.startswith(hidden)}
 
     def as_text(self) -> str:

@@ -25,7 +25,6 @@ from jcache.fingerprint.methods import is_generated
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.receivers import Ask, Passed
 from jcache.fingerprint.side_effects import Changed, SideEffects, UsesByName, holders
-from jcache.fingerprint.ways import item_name
 
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
@@ -55,7 +54,8 @@ class ValueSnapshot:
         self.reads_variables = False  # and variables
         self.has_drawn = False  # whether the call has drawn from a shared random generator of the process
         self.logs: set[str] = set()  # the names of containers that code fills
-        self._summed: tuple[int, UsesByName] | None = None  # how many functions use what they name, and how
+        self.read_otherwise: set[str] = set()  # names of attributes that getters read, or comparing their objects
+        self._summed: tuple[tuple[int, int], UsesByName] | None = None  # of how many names, and how code uses them
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._attributes: set[str] = set()  # those that are attributes
         self._grown: set[str] = set()  # the names of dicts that have grown
@@ -89,8 +89,9 @@ class ValueSnapshot:
     @property
     def uses_by_name(self) -> UsesByName:
         """How the functions that a walk has visited so far use what they name."""
-        if self._summed is None or self._summed[0] < len(self.uses):
-            self._summed = len(self.uses), UsesByName.of(self.uses)
+        count = len(self.uses), len(self.read_otherwise)
+        if self._summed is None or self._summed[0] < count:
+            self._summed = count, UsesByName.of(self.uses, self.read_otherwise)
         return self._summed[1]
 
     def uses_any(self, names: Set[str]) -> bool:
@@ -146,10 +147,16 @@ class ValueSnapshot:
         """Return what code asks of something of a name, or of an argument of this name."""
         return {*self.asked_of(name), *self.asked_of(ARGUMENT + name)}
 
-    def add(self, container: Any, names: Set[str]) -> None:
-        """Copy a container of a type in `GROWING` and of some names, with the attributes that it was given."""
+    def add(self, container: Any, names: Set[str], at: int) -> None:
+        """Copy a container of a type in `GROWING` and of some names, with the attributes that it was given.
+
+        Args:
+            container: the container, or what counts of it.
+            names: the names.
+            at: its address.
+        """
         copied = container.copy()
-        self._copies[id(container)] = {*names}, copied
+        self._copies[at] = {*names, *self._copies.get(at, ((),))[0]}, copied
         for attribute, value in vars_of(container).items():
             setattr(copied, attribute, value)
 
@@ -245,11 +252,6 @@ class ValueSnapshot:
 
 def _name_at(place: Place) -> str:
     return place[1].rpartition(".")[2]
-
-
-def names_within(holders: Set[str], name: str) -> Set[str]:
-    """Return the names of a container: its own, and those of an item of the containers that hold it."""
-    return {name, *(item_name(each, key) for each in holders for key in (name, None))}
 
 
 def _is_part(before: Any, now: Any) -> bool:

@@ -152,6 +152,7 @@ def _getter(encoder: Encoder, value: Any) -> bytes:
     given = given or getattr(made, "args", ())
     names = [part for each in given if isinstance(each, str) for part in each.split(".")]
     encoder.names.update(names, (f"{each}[]" for each in names))  # the latter stand for the whole of a dict
+    encoder.snapshot.read_otherwise.update(names)
     return encoded
 
 

@@ -18,9 +18,9 @@ from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.selection import Narrowed, is_handed_on, label_of, select
-from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT
-from jcache.fingerprint.snapshot import GROWING, ValueSnapshot, names_within
+from jcache.fingerprint.selection import Narrowed, is_handed_on, select
+from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT, IN_WHOLE
+from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.value_types import UNCHANGING
 
 _TOLD: Final = frozenset(
@@ -56,6 +56,7 @@ class Encoder:
         self.aside: set[str] = set()  # names of attributes that were left out
         self.selected: list[Narrowed] = []  # that of which items are left out
         self.by_name: set[int] = set()  # addresses of configurations that code uses by names alone
+        self.originals: dict[int, Any] = {}  # by the address of a dict without some items, the dict
         self.growing: dict[int, logs.Growing] = {}  # by address, containers that may grow
         self.compared: set[int] = set()  # addresses of objects that code compares or shows by all of their attributes
         self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
@@ -101,6 +102,10 @@ class Encoder:
     def set_aside(self, what: str, value: Any) -> None:
         """Record a value that the encoding leaves out."""
 
+    def is_head(self) -> bool:
+        """Return whether the value that is encoded next is the value of a variable or attribute itself."""
+        return False
+
     def label_name(self) -> str:
         """Return the name of the variable or attribute that is being encoded."""
         return ""
@@ -139,13 +144,13 @@ class Encoder:
     def _once(self, value: Any, handler: Callable[["Encoder", Any], bytes]) -> bytes:
         number = self.seen.get(id(value))
         if number is not None:
-            logs.add_names(self, value, names_within(self._within, self.place or self.label_name()))
+            logs.add_names(self, value, self._within)
             return tagged(b"again", b"%d" % number)
+        within, grows = self._within, self.may_grow and type(value) in GROWING
+        self._within = logs.names_of(self, within) if grows else frozenset[str]()
         self.seen[id(value)] = len(self.seen)
         self.alive.append(value)
-        within, self._within = self._within, frozenset[str]()
-        if self.may_grow and type(value) in GROWING:
-            self._within = names_within(within, self.place or self.label_name())
+        if grows:
             value = logs.growing(self, value, self._within, self._before)
         encoding = handler(self, value)
         self._within = within
@@ -157,11 +162,6 @@ class Encoder:
             return False
         self.aside.update(_REACH_VARIABLES, marks)
         return True
-
-    def note_selected(self, found: Narrowed, value: Any) -> None:
-        """Record a dict or configuration of which items are left out."""
-        self.selected.append(found)
-        self.alive.append(value)
 
     def counter(self, label: str, value: int, holder: object, name: str) -> bytes:
         """Encode an integer in which code only counts by its type alone."""
@@ -272,7 +272,7 @@ class Encoder:
                 found.append((name, self._linen_ids.setdefault(each, len(self._linen_ids))))
             elif (kept := attributes.is_kept(kind, name)) or not (wholly or name in self.names):
                 self.aside.update(() if kept else attributes.names_reading(kind, name))
-                self.set_aside(label_of(kind, name, is_handed_on=handed_on), each)
+                self.set_aside(attributes.label_of(kind, name, is_handed_on=handed_on), each)
             elif attributes.is_hash(each, name) and (is_library or attributes.is_hash_of(each, value)):
                 self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
             else:
@@ -281,7 +281,8 @@ class Encoder:
                 by_name = not is_fixed and (is_linen or not wholly)
                 found.append((name, select(self, (name,), each, is_handed_on=handed_on) if by_name else each))
         self.note_order(name for name, _ in found)
-        return self.members(found, IN_LIBRARY if is_fixed else IN_OBJECT)
+        self.snapshot.read_otherwise.update(name for name, _ in found if id(value) in self.compared)
+        return self.members(found, IN_LIBRARY if is_fixed else IN_WHOLE if wholly else IN_OBJECT)
 
     def members(self, values: Iterable[tuple[str, Any]], within: Set[str]) -> bytes:
         """Encode the named values that an object holds, where containers have the names within some of the object's."""
@@ -296,5 +297,4 @@ class Encoder:
             known = self._wholly[kind] = any(map(self.is_library, bases)) or attributes.is_whole(kind)
             if not known:
                 methods.add_names(bases, self.names)
-        by_fields = attributes.FIELDS in self.names and attributes.has_fields(kind)
-        return known or self.is_given or by_fields or attributes.ALL in self.names
+        return known or self.is_given or attributes.are_read(kind, self.names)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final
 
-from jcache.fingerprint.instructions import ATTRIBUTE, NONE_TESTS, Step
+from jcache.fingerprint.instructions import ATTRIBUTE, NONE_TESTS, STORE_LOCAL, Step
 from jcache.fingerprint.uses import ENDS_STATEMENT, LOADS, STORE_ITEM, adds, indexes, told
 
-_TAKE_APART: Final = ("UNPACK_", "MATCH_", "GET_LEN", "SWAP")
+_TAKE_APART: Final = ("UNPACK_", "MATCH_", "GET_LEN", "SWAP", "JUMP")  # a jump ends what a condition chooses
 _DEEPEST: Final = 8  # items within one another
 _OF_ITEMS: Final = frozenset({"get", "setdefault"})
 
@@ -35,11 +35,16 @@ def ways(listing: list[Step]) -> Iterator[tuple[str, Way]]:
     An item that is a container itself has the name that `item_name` makes.
     """
     said = told(listing)
-    stored = Counter(each.value for each in listing if each.name == "STORE_FAST")
+    stored = Counter(each.value for each in listing if each.name == STORE_LOCAL)
+    bound = set[str]()  # local names, as far as the listing has bound them
     for at, each in enumerate(listing):
-        if at in said or not (each.name in LOADS or (each.name == "LOAD_FAST" and not stored[each.value])):
+        bound.update([each.value] if each.name == STORE_LOCAL else [])
+        if at in said:
             continue
-        yield from _named_ways(each.value, listing, at, said, stored)
+        if each.name in LOADS or each.name == "IMPORT_FROM" or ("LOAD_FAST" in each.name and not stored[each.value]):
+            yield from _named_ways(each.value, listing, at, said, stored)
+        elif "LOAD_FAST" in each.name and each.value not in bound:  # a parameter that is another value later
+            yield each.value, Way.WHOLE
 
 
 def _named_ways(
@@ -57,8 +62,8 @@ def _named_ways(
         if item is not None:
             left.append((item_name(name, item[1]), item[0]))
         after = listing[at + 1]
-        if after.name == "STORE_FAST" and stored[after.value] == 1:  # the items of what has a name in this function
-            places = [n for n, one in enumerate(listing) if "LOAD_FAST" in one.name and _names(one, after.value)]
+        if after.name == STORE_LOCAL and stored[after.value] == 1:  # the items of what has a name in this function
+            places = [n for n, one in enumerate(listing) if "LOAD_FAST" in one.name and one.value == after.value]
             left += [(item_name(name, item[1]), item[0]) for n in places if (item := _item(listing, n)) is not None]
 
 
@@ -71,9 +76,9 @@ def _ways_of(listing: list[Step], at: int, said: set[int], stored: Counter[str])
     """Return the ways in which the container is used that is on the stack after an instruction."""
     way, end = _way(listing, at)
     after = listing[end]
-    if way not in {Way.WHOLE, Way.ITEM} or after.name != "STORE_FAST" or stored[after.value] != 1:
+    if way not in {Way.WHOLE, Way.ITEM} or after.name != STORE_LOCAL or stored[after.value] != 1:
         return {way}
-    loads = (n for n, one in enumerate(listing) if "LOAD_FAST" in one.name and _names(one, after.value))
+    loads = (n for n, one in enumerate(listing) if "LOAD_FAST" in one.name and one.value == after.value)
     others = {_way(listing, n)[0] for n in loads if n not in said}  # by a name of its own in this function
     if way is Way.WHOLE:
         return others
@@ -111,10 +116,6 @@ def _constant(listing: list[Step], at: int, end: int) -> str | None:
     return (
         key if type(key) is str and end - at <= 3 and all(each.effect > 0 for each in listing[at + 1 : end]) else None
     )
-
-
-def _names(step: Step, name: str) -> bool:
-    return name in step.value if isinstance(step.value, tuple) else name == step.value
 
 
 def _way(listing: list[Step], at: int) -> tuple[Way, int]:

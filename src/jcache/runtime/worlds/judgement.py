@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from jcache.fingerprint.attributes import HANDED_ON
 from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.loose import FUNCTIONS
-from jcache.fingerprint.selection import HANDED_ON
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.runs.calls import COMPARING
 from jcache.runtime import side_effects
