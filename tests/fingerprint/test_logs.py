@@ -76,9 +76,34 @@ USED = {
     "a key that may lack": "try: counts['g'] += 1\n    except KeyError: x += 1; counts['g'] = 0",
     "a return": "log.append(x)\n    return [*log]",
     "a comparison": "log.append(x)\n    x += log == [1]",
+    "an attribute that a getter reads": "model(x)\n    x += len(get(model))",
+    "an object that is shown": "shown.log.append(x)\n    x += len(str(shown))",
+    "an object that is compared": "shown.log.append(x)\n    x += shown == Shown([1])",
+    "a default that is bound again": "log.append(x)\n    x += again()",
+    "a dict that has attributes": "named.log.append(x)\n    x += len(named['log'])",
+    "an argument of a partial": "log.append(x)\n    x += of_partial()",
+    "one of two that a condition chooses": "log.append(x)\n    own = log if x else seen\n    x += len(own)",
+    "on one line": "own = log; own.append(x); x += len(own)",
+    "beside another argument": "log.append(x)\n    x += both_of(x, log)",
+    "what is bound twice": "own = log\n    own.append(x)\n    x += len(own)\n    own = x",
     "a list that is unpacked": "log.append(x)\n    a, *b = log\n    x += len(b)",
 }
-TAIL = "alias, length, both = log, log.__len__, (model, log)\n"
+TAIL = """
+import operator
+from dataclasses import dataclass, field
+from functools import partial
+@dataclass
+class Shown:
+    log: list = field(default_factory=list)
+class Named(dict):
+    __getattr__ = dict.__getitem__
+def again(log=log):
+    log = list(log)
+    return len(log)
+def both_of(x, log): return len(log)
+alias, length, both, get, of_partial = log, log.__len__, (model, log), operator.attrgetter("kept"), partial(size, log)
+shown, named = Shown(), Named(log=[])
+"""
 
 
 def the(body: str, directory: Path) -> ModuleType:

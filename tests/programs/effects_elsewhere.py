@@ -9,9 +9,11 @@ import array
 import asyncio
 import collections
 import contextvars
+import dataclasses
 import io
 import json
 import logging
+import operator
 import os
 import queue
 import sqlite3
@@ -44,7 +46,7 @@ class Counted:
     __slots__ = ("own",)
 
 
-SHARED, AGAIN, CALLED = [], {"n": 0}, []
+SHARED, AGAIN, CALLED, SHARED_BY_DEFAULT = [], {"n": 0}, [], []
 ALIAS, OTHER = SHARED, AGAIN
 
 
@@ -134,6 +136,44 @@ def count_in_array():
     TENSOR[0] += 1
 
 
+class ByName(dict):
+    __getattr__ = dict.__getitem__
+
+
+@dataclasses.dataclass
+class Shown:
+    log: list = dataclasses.field(default_factory=list)
+    n: int = 0
+
+
+@jax.tree_util.register_pytree_node_class
+class Tree:
+    def __init__(self):
+        self.log = []
+
+    def tree_flatten(self):
+        return [self.log], None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        return children
+
+
+def size_of(log=SHARED_BY_DEFAULT):
+    log = list(log)
+    return len(log)
+
+
+def count_shown():
+    shown.n += 1
+
+
+def count_asked():
+    ASKED["calls"] += 1
+
+
+shown, of_getter, named, tree, GET = Shown(), Trainer(), ByName(log=[]), Tree(), operator.attrgetter("log")
+ASKED = {"calls": 0, "lr": 1, "other": 5}
 add, added = around()
 PAIRS = {
     "a global": (count, lambda: N),
@@ -177,6 +217,13 @@ PAIRS = {
         lambda: os.environ.update(ELSEWHERE=str(int(os.environ.get("ELSEWHERE", "0")) + 1)),
         lambda: int(os.environ.get("ELSEWHERE", "0")),
     ),
+    "an item of a dict beside others": (count_asked, lambda: ASKED["calls"]),
+    "a list that a getter finds": (of_getter.note, lambda: len(GET(of_getter))),
+    "a list of an object that is shown": (lambda: shown.log.append(1), lambda: len(str(shown))),
+    "a number of an object that is shown": (count_shown, lambda: sum(map(int, filter(str.isdigit, str(shown))))),
+    "a list that is a default": (lambda: SHARED_BY_DEFAULT.append(1), lambda: size_of()),
+    "a list in a dict with attributes": (lambda: named.log.append(1), lambda: len(named["log"])),
+    "a list in a tree": (lambda: tree.log.append(1), lambda: len(jax.tree.leaves(tree))),
     "a method that counts": (trainer.count, lambda: trainer.n),
     "a method that logs": (trainer.note, lambda: len(trainer.log)),
     "a method that fills": (trainer.fill, lambda: len(trainer.table)),

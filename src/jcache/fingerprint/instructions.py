@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 _SILENT: Final = frozenset({"EXTENDED_ARG", "CACHE", "NOP", "NOT_TAKEN", "RESUME", "MAKE_CELL", "COPY_FREE_VARS"})
 _NULL: Final = "PUSH_NULL"
+_CELL: Final = "LOAD_CLOSURE"
 _PREPARES: Final = frozenset({_NULL, "PRECALL"})
 _NULL_AFTER: Final = sys.version_info >= (3, 13)
 _FLAGGED: Final = frozenset({"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LOAD_GLOBAL"})
@@ -41,7 +42,8 @@ def steps_of(code: CodeType) -> list[Step]:
             value = code.co_consts[each.arg or 0] if each.opname == "KW_NAMES" else each.argval
             steps += _taken_apart(Step(each.opname, value, each.arg or 0, called, grows))
             grows = 0
-    return steps
+    cells = {*code.co_cellvars, *code.co_freevars}  # what nested functions get of these are cells, and not values
+    return [each._replace(name=_CELL) if each.name == "LOAD_FAST" and each.value in cells else each for each in steps]
 
 
 def _taken_apart(step: Step) -> list[Step]:

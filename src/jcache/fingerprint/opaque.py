@@ -81,7 +81,9 @@ def _held(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield names and values of attributes, and what some types of C hold without any."""
     yield from value.__dict__.items() if isinstance(value, _thread._local) else held(value)
     home = type(value).__module__
-    if home == "_queue":
+    if home == "_queue" and sys.version_info >= (3, 13):  # where no list holds the items
+        yield "items", [each for each in _referents(value) if each is not type(value)]
+    elif home == "_queue":
         yield from (("items", each) for each in _referents(value) if type(each) is list)
     elif home == "_asyncio" and hasattr(value, "_result"):
         yield from (("_result", value._result), ("_exception", value._exception))
