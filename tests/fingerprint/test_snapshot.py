@@ -101,8 +101,6 @@ TOLERATED = {
     "a private attribute of a library's object": "library._memo = (x, 'a')\n    return library._memo",
     "one that was None": "library._unset = (x, 'a')",
     "one that was False": "library._is_filled = True",
-    "a deque that forgets": "last.append('a')",
-    "an item that is replaced": "by['f'] = 'a'",
 }
 CHANGES = {
     "a number that a logger of the program keeps": "run.n += 1\n    m = Metrics()\n    m.log(run.n)\n    x = m.kept",
@@ -176,6 +174,8 @@ CHANGES = {
     "a variable of a function around it that is used": "x += numbered()",
     "a text": "global text\n    text += 'f'",
     "a number of another type": "global rate\n    rate += 1",
+    "an item that is replaced": "by['f'] = 'a'",
+    "a deque that forgets": "last.append('a')",
     "an item that is gone": "del by['f']",
     "a list that is rebound": "global log\n    log = [x]",
     "a list that is read by another name": "alias.append(x)\n    x += len(log)",

@@ -8,11 +8,11 @@ from tests.fingerprint.test_uses import made
 
 WAYS = {
     Way.FILLED: ("n[x] = 1", "n.append(x)", "o.n.add(x)", "if n is None: x()", "m = n\n    m.append(x)"),
-    Way.COUNTED: ("n[x] += 1", "o.n['a'] += x", "x[0] = n.get(x, 0) + 1"),
+    Way.COUNTED: ("n[x] += 1", "o.n['a'] += x"),
     Way.INNER: ("n[x][y] = 1", "n[x].append(1)", "n[x][y] += 1"),
     Way.ITEM: (
         *("n.get(x)", "y = n[x]", "o.n[x](1)", "x in n", "x not in o.n", "n.setdefault(x, 1)", "n.get('a', y)"),
-        *("m = n\n    m.get(x)", "y = n.get(x) + 1", "n[-1]", "return n[x].shape", "n.get('a', None)"),
+        *("m = n\n    m.get(x)", "y = n.get(x) + 1", "n[-1]", "y = n[o := x]", "return n[x].shape", "n.get('a', None)"),
     ),
     Way.FLAG: ("1 in n", "if 'a' not in o.n: x()"),
     Way.WHOLE: (
@@ -20,8 +20,18 @@ WAYS = {
         *("n[-2:]", "o.n[:x]", "n[:]", "n[x::2]", "o.n.values()", "n.pop()", "while o.n: x()", "f(n)", "y = n + x"),
         *("return n", "n == x", "f(*n)", "y = f'{n}'", "a, *b = n", "a, b, c = n", "n.count(1)", "y = n, x"),
         *("n is None", "o.x = n", "m = n\n    len(m)", "m = n\n    m = x\n    m.get(x)", "n.get(x, 0)", "y = m[n]"),
+        *("x[0] = n.get(x, 0) + 1", "len(y := n)"),
+        *("y = o = n\n    o.append(x)", "y, o = n, []\n    o.append(x)", "from m import n\n    len(n)"),
+        *("n = [*n]\n    x(n)", "f(x, n)", "(n if x else o).append(1)"),
         *("y = n and o", "match n:\n        case [a, b]: x()", "y = n[x:][0]"),
     ),
+}
+SEVERAL = {
+    "n[x] = n.get(x, 0) + 1": {Way.FILLED, Way.COUNTED},
+    "o.n[x] = 2 * o.n.get(x, 1)": {Way.FILLED, Way.COUNTED},
+    "n[x] = y = n.get(x, 0) + 1": {Way.FILLED, Way.WHOLE},
+    "n[x] = f(n.get(x, 0) + 1)": {Way.FILLED, Way.WHOLE},
+    "m = n; m.append(x); len(m)": {Way.FILLED, Way.WHOLE},
 }
 ITEMS = {
     "n['a'].append(1)": {("n[a]", "FILLED")},
@@ -54,6 +64,12 @@ def found(body: str) -> set[tuple[str, Way]]:
 def test_a_container_is_used_in_one_of_five_ways(way: Way, body: str) -> None:
     """A memo is filled and asked for items; whatever is not known to be less counts as a use of the whole."""
     assert {its for name, its in found(body) if name == "n"} == {way}
+
+
+@pytest.mark.parametrize(("body", "expected"), SEVERAL.items())
+def test_a_container_is_used_in_several_ways(body: str, expected: set[Way]) -> None:
+    """What counts is stored where it was asked for, and nowhere else."""
+    assert {its for name, its in found(body) if name == "n"} == expected
 
 
 @pytest.mark.parametrize("body", ["print(n)", "log.info('%d', len(n))", "print('traced', len(o.n))"])

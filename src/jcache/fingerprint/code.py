@@ -37,13 +37,11 @@ class Meaning(NamedTuple):
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
     used: frozenset[str]  # the names that it uses for more than to count
     filled: frozenset[str]  # those in which it stores items
-    logs: frozenset[str]  # those of containers that it fills, or in which it counts
     said: frozenset[str]  # those that it gives to the methods of loggers, or to others of these names
     counted: frozenset[str]  # those of variables of which it does nothing but `n += 1`
     told_by: frozenset[str]  # those of globals with which it only prints and logs in some statements
 
 
-_FILLS: Final = frozenset({Way.FILLED, Way.COUNTED})
 _known: Final[WeakIdentities[Meaning]] = WeakIdentities()
 _untold: Final[WeakIdentities[Meaning]] = WeakIdentities()
 _lookup: Final = functools.cache(Lookup)
@@ -92,8 +90,7 @@ def _meaning(code: CodeType, *, untold: bool = False) -> Meaning:
         _lookup(chain, frozenset(found.given.get(chain, ())), is_counted=chain[0] in found.counted)
         for chain in sorted(found.chains)
     ]
-    logs = {name for name, way in found.ways if way in _FILLS}
-    kinds = found.attributes, found.used, found.filled, logs, found.said, found.counted, found.told_by
+    kinds = found.attributes, found.used, found.filled, found.said, found.counted, found.told_by
     names, is_logger = map(frozenset[str], kinds), code.co_name in TELLS
     asks = functools.cache(functools.partial(asks_in, code, untold=untold))  # few walks need it
     computed = frozenset(each for each in found.computed if each is not None)

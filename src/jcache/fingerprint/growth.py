@@ -6,8 +6,6 @@ import collections
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
-from jcache.fingerprint.encoding import SCALARS
-
 _FUNCTIONS: Final = frozenset({FunctionType, BuiltinFunctionType})
 MEMOS: Final = (dict, collections.OrderedDict, collections.defaultdict)
 
@@ -49,17 +47,13 @@ def _is_kept(value: Any) -> bool:
 
 
 def tells(before: Any, now: Any) -> bool:
-    """Return whether what a container has got tells other code of arrays: shapes or types of arrays in a dict, and
-    structures and functions in any container. Counts, times and the records of a log tell nothing, and of what has
-    replaced another value numbers and texts.
+    """Return whether a container that has grown tells of arrays: a dict of their shapes or types, or of structures and
+    functions; any other container of the latter two. Counts, times and the records of a log tell nothing.
     """
-    if isinstance(now, set):
-        return any(map(_is_structure, now - before))
-    then, since = (each if isinstance(each, dict) else dict(enumerate(each)) for each in (before, now))
-    added = (value for key, value in since.items() if key not in then)
-    replaced = (value for key, value in since.items() if key in then and then[key] is not value)
-    tells_other = _is_of_array if isinstance(now, dict) else _is_structure
-    return any(map(tells_other, added)) or any(type(each) not in SCALARS for each in replaced)
+    if isinstance(now, dict):
+        return any(_is_of_array(value) for key, value in now.items() if key not in before)
+    added = now - before if isinstance(now, set) else list(now)[len(before) :]
+    return any(map(_is_structure, added))
 
 
 def _is_of_array(value: Any) -> bool:

@@ -55,6 +55,7 @@ class Parts(Encoder):
         self.given: frozenset[int] = frozenset()  # addresses of containers that the caller passed
         self._values: deque[tuple[str, Any, Names]] = deque()
         self._starts: list[tuple[int, str]] = []
+        self._head: Any = None  # the value that is being encoded
         self.loose: list[tuple[str, Any]] = []
 
     def run(self) -> None:
@@ -149,7 +150,7 @@ class Parts(Encoder):
     def _encode(self, label: str, value: Any, names: Names) -> None:
         self._starts.append((len(self.seen), label))
         self.may_grow = id(value) not in self.given
-        value = select(self, names, value) if names else value
+        value = self._head = select(self, names, value) if names else value
         self.is_given = label.startswith(ARGUMENT) and label != _RECEIVER
         self.place = ""
         try:
@@ -162,8 +163,8 @@ class Parts(Encoder):
         digest = sha256(encoding)
         self.parts[label] = Part(digest, self._words(value, encoding, digest, label))
 
-    def is_head(self) -> bool:
-        return bool(self._starts) and self._starts[-1][0] == len(self.seen)
+    def is_head(self, value: Any) -> bool:
+        return value is self._head
 
     def label_name(self) -> str:
         label = self._starts[-1][1] if self._starts else ""

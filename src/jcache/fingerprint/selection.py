@@ -28,7 +28,6 @@ from jcache.fingerprint.configurations import (
 )
 from jcache.fingerprint.describe import in_short, vars_of
 from jcache.fingerprint.encoding import SCALARS, several
-from jcache.fingerprint.logs import found_otherwise
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
 from jcache.fingerprint.passes import followed
@@ -189,7 +188,7 @@ def found_whole(encoder: Encoder) -> set[str]:
         for each in encoder.selected
         if each.names in shared or _use(encoder, each) is Use.WHOLE or not _is_asked(encoder, each)
     )
-    return {f"{name}[]" for names in whole for name in names} | found_otherwise(encoder)
+    return {f"{name}[]" for names in whole for name in names}
 
 
 def is_model_by_name(encoder: Encoder, cls: type) -> bool:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 IN_LIBRARY: Final = frozenset({"(library)"})  # the names of an object of a library's, for what it holds
 IN_OBJECT: Final = frozenset({"(object)"})  # those of any other object
-IN_WHOLE: Final = IN_OBJECT | {"(whole)"}  # those of an object of which all attributes count
 HIDDEN: Final = "(hidden)"  # the name of anything else that holds a container, such as a partial or a pytree
 FILLS: Final = frozenset({".put", ".put_nowait", ".set", ".set_exception", ".set_result"})  # methods that tell nothing
 _NONE: Final = frozenset[str]()
@@ -86,7 +85,7 @@ class SideEffects(NamedTuple):
             computed = sorted(self.attributes - used)
             counted += [f"`{name}` counts, and code computes names of attributes" for name in computed]
         outermost = {each.partition("[")[0] for each in self._found(code, ways, elsewhere=elsewhere)}
-        named = sorted(outermost - IN_LIBRARY - IN_OBJECT)
+        named = sorted(outermost - IN_LIBRARY - IN_OBJECT - {HIDDEN})
         counted += [f"`{name}` changes, and is used for more" for name in named]
         counted += ["what an object holds changes, and may be used"] if outermost and not named else []
         asked = {name: code.asked_of_any(name) for name in sorted(self.states)}

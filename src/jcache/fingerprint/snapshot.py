@@ -24,7 +24,8 @@ from jcache.fingerprint.growth import MEMOS, counts, has_grown, is_memo, is_same
 from jcache.fingerprint.methods import is_generated
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.receivers import Ask, Passed
-from jcache.fingerprint.side_effects import Changed, SideEffects, UsesByName, holders
+from jcache.fingerprint.side_effects import HIDDEN, Changed, SideEffects, UsesByName, holders
+from jcache.fingerprint.ways import item_name
 
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
@@ -53,7 +54,6 @@ class ValueSnapshot:
         self.reads_all = False  # whether code may read attributes by names that it computes,
         self.reads_variables = False  # and variables
         self.has_drawn = False  # whether the call has drawn from a shared random generator of the process
-        self.logs: set[str] = set()  # the names of containers that code fills
         self.read_otherwise: set[str] = set()  # names of attributes that getters read, or comparing their objects
         self._summed: tuple[tuple[int, int], UsesByName] | None = None  # of how many names, and how code uses them
         self._changed: set[str] = set()  # the names of integers that another one has replaced
@@ -101,7 +101,6 @@ class ValueSnapshot:
     def visit(self, function: FunctionType, known: Meaning) -> None:
         """Record a function that code may call, and its meaning."""
         self.uses.append(known)
-        self.logs |= known.logs
         if not is_generated(function):  # what dataclasses make compares an object with all that it holds
             self._visited.append((function, known))
         self.functions.setdefault(function.__code__.co_name, []).append(function)
@@ -189,15 +188,27 @@ class ValueSnapshot:
         return Changed(kept, more, places)
 
     def named(self, changed: Changed) -> SideEffects:
-        """Return side effects by the names that the code of this snapshot has for the changed values."""
+        """Return side effects by the names that the code of this snapshot has for the changed values.
+
+        A container or attribute is hidden if the code reaches it, and uses nothing by one of its names.
+        """
+        used = set[str]().union(*self.uses_by_name.ways.values())
         grown, more = (
-            frozenset[str]().union(*(names for at, (names, _) in self._copies.items() if at in each))
+            {
+                name if not used.isdisjoint(names) else item_name(HIDDEN, name)
+                for at, (names, _) in self._copies.items()
+                if at in each
+                for name in names
+            }
             for each in (changed.grown, changed.others)
         )
         places = self._values.keys() & changed.places
+        attributes = frozenset(_name_at(each) for each in places if each[0] != id(None))
+        named = (names for each in self.uses for names in (each.attributes, each.used, each.counted))
+        more |= {item_name(HIDDEN, each) for each in attributes.difference(*named)}
         return SideEffects(
             changed=frozenset(map(_name_at, places)),
-            attributes=frozenset(_name_at(each) for each in places if each[0] != id(None)),
+            attributes=attributes,
             grown=grown,
             more=more,
             states=frozenset(name for at, (name, _) in self._states.items() if at in changed.others),
@@ -216,10 +227,10 @@ class ValueSnapshot:
         kept = [(name, each) for name, each in held if name in known or not name.startswith("_")]
         return [(name, each if known.get(name, _SET) is _SET else known[name]) for name, each in kept]
 
-    def as_it_was(self, container: Any, *, is_log: bool) -> Any:
-        """Return the copy of a container if the container has only grown since, or is a log; else the container."""
+    def as_it_was(self, container: Any) -> Any:
+        """Return the copy of a container if the container has only grown since, else the container itself."""
         names, copy = self._copies.get(id(container), (set[str](), None))
-        if copy is None or not (is_log or has_grown(copy, container)):
+        if copy is None or not has_grown(copy, container):
             return container
         if type(copy) in MEMOS:  # a private dict of a library's object is a memo
             private = ("(library)[_", "(library)[]")

@@ -22,6 +22,7 @@ _MOST_BEFORE: Final = 4  # operations between a sum and its store
 STORE_ITEM: Final = "STORE_SUBSCR"
 _NO_STEP: Final = Step("", None, 0, called=False, effect=0)
 _STRANGE: Final = ("YIELD", "SEND", "GET_AWAITABLE", "IMPORT", "MAKE_FUNCTION")  # they run other code, or import
+_SHOW: Final = frozenset({"float", "int", "len", "list", "max", "min", "repr", "round", "sorted", "str", "sum"})
 _ADDS: Final = frozenset({"add", "append", "appendleft", "extend", "update"})  # methods that return None
 
 
@@ -149,8 +150,18 @@ def _before(listing: list[Step], at: int) -> str:
 
 
 def told(listing: list[Step]) -> set[int]:
-    """Return the places of the instructions in statements that only print or log something."""
-    return {at for places in _telling(listing) for at in places}
+    """Return the places of the instructions in statements that only print or log something, and call nothing else but
+    functions such as `len`. There are none in a function with ``try``: what it prints may raise.
+    """
+    told = [] if _handles_errors(listing) else _telling(listing)
+    return {at for places in told if _is_mere(listing[places.start : places.stop]) for at in places}
+
+
+def _is_mere(statement: list[Step]) -> bool:
+    """Return whether a statement that calls one function only shows it something."""
+    calls = [each for each in statement if each.called][1:]
+    is_plain = all(each.name in GLOBALS and each.value in _SHOW for each in calls)
+    return is_plain and not any(each.name.startswith(_STRANGE) or "file" in _names_in(each) for each in statement)
 
 
 def filled(listing: list[Step]) -> Iterator[str]:

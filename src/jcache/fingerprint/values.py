@@ -11,15 +11,16 @@ import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Any, Final
 
-from jcache.fingerprint import attributes, logs, methods, origins
+from jcache.fingerprint import attributes, methods, origins
 from jcache.fingerprint.bytecode import signature
+from jcache.fingerprint.containers import growing, names_of
 from jcache.fingerprint.describe import attribute_of, plain, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.selection import Narrowed, is_handed_on, select
-from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT, IN_WHOLE
+from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.value_types import UNCHANGING
 
@@ -57,7 +58,6 @@ class Encoder:
         self.selected: list[Narrowed] = []  # that of which items are left out
         self.by_name: set[int] = set()  # addresses of configurations that code uses by names alone
         self.originals: dict[int, Any] = {}  # by the address of a dict without some items, the dict
-        self.growing: dict[int, logs.Growing] = {}  # by address, containers that may grow
         self.compared: set[int] = set()  # addresses of objects that code compares or shows by all of their attributes
         self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
         self.is_given = False  # whether the caller passed the value: then all its attributes count
@@ -102,8 +102,8 @@ class Encoder:
     def set_aside(self, what: str, value: Any) -> None:
         """Record a value that the encoding leaves out."""
 
-    def is_head(self) -> bool:
-        """Return whether the value that is encoded next is the value of a variable or attribute itself."""
+    def is_head(self, value: Any) -> bool:
+        """Return whether a value is that of the variable or attribute that is being encoded, and not within it."""
         return False
 
     def label_name(self) -> str:
@@ -144,14 +144,14 @@ class Encoder:
     def _once(self, value: Any, handler: Callable[["Encoder", Any], bytes]) -> bytes:
         number = self.seen.get(id(value))
         if number is not None:
-            logs.add_names(self, value, self._within)
+            self.snapshot.add_names(value, names_of(self, value, self._within))
             return tagged(b"again", b"%d" % number)
         within, grows = self._within, self.may_grow and type(value) in GROWING
-        self._within = logs.names_of(self, within) if grows else frozenset[str]()
+        self._within = names_of(self, value, within) if grows else frozenset[str]()
         self.seen[id(value)] = len(self.seen)
         self.alive.append(value)
         if grows:
-            value = logs.growing(self, value, self._within, self._before)
+            value = growing(self, value, self._within, self._before)
         encoding = handler(self, value)
         self._within = within
         return encoding
@@ -282,7 +282,7 @@ class Encoder:
                 found.append((name, select(self, (name,), each, is_handed_on=handed_on) if by_name else each))
         self.note_order(name for name, _ in found)
         self.snapshot.read_otherwise.update(name for name, _ in found if id(value) in self.compared)
-        return self.members(found, IN_LIBRARY if is_fixed else IN_WHOLE if wholly else IN_OBJECT)
+        return self.members(found, IN_LIBRARY if is_fixed else IN_OBJECT)
 
     def members(self, values: Iterable[tuple[str, Any]], within: Set[str]) -> bytes:
         """Encode the named values that an object holds, where containers have the names within some of the object's."""

@@ -26,9 +26,6 @@ class Way(Enum):
     WHOLE = auto()  # it is used in any other way
 
 
-_CHANGES: Final = {STORE_ITEM: Way.FILLED, "COPY": Way.COUNTED}
-
-
 def ways(listing: list[Step]) -> Iterator[tuple[str, Way]]:
     """Yield the names of what is loaded, each with a way in which a container of that name is used there.
 
@@ -76,7 +73,8 @@ def _ways_of(listing: list[Step], at: int, said: set[int], stored: Counter[str])
     """Return the ways in which the container is used that is on the stack after an instruction."""
     way, end = _way(listing, at)
     after = listing[end]
-    if way not in {Way.WHOLE, Way.ITEM} or after.name != STORE_LOCAL or stored[after.value] != 1:
+    is_alone = listing[end - 1].name != "COPY" and (way is Way.ITEM or end == at + 1)  # and has one name
+    if not is_alone or way not in {Way.WHOLE, Way.ITEM} or after.name != STORE_LOCAL or stored[after.value] != 1:
         return {way}
     loads = (n for n, one in enumerate(listing) if "LOAD_FAST" in one.name and one.value == after.value)
     others = {_way(listing, n)[0] for n in loads if n not in said}  # by a name of its own in this function
@@ -134,8 +132,9 @@ def _way(listing: list[Step], at: int) -> tuple[Way, int]:
             continue
         if above == 0 and each.name == "CONTAINS_OP" and not is_item:
             return Way.FLAG if listing[_begin(listing, at) - 1].name == "LOAD_CONST" else Way.ITEM, number
-        if above == 1 and each.name in _CHANGES:
-            return Way.INNER if is_item else _CHANGES[each.name], number
+        if above == 1 and (each.name == STORE_ITEM or _is_augmented(listing, number)):
+            change = Way.FILLED if each.name == STORE_ITEM else Way.COUNTED
+            return Way.INNER if is_item else change, number
         if above == 1 and indexes(each):
             if listing[number - 1].name == "BUILD_SLICE":
                 return Way.WHOLE, number
@@ -165,17 +164,26 @@ def _begin(listing: list[Step], at: int) -> int:
     return at
 
 
+def _is_augmented(listing: list[Step], at: int) -> bool:
+    """Return whether instructions copy a container and a key, as for ``n[k] += 1``."""
+    return [each[:3:2] for each in listing[at : at + 2]] == [("COPY", 2)] * 2
+
+
+def _is_counted(listing: list[Step], at: int, end: int) -> bool:
+    """Return whether what the method ``n.get`` at a place returns only counts: in ``n[k] = n.get(k, 0) + 1``."""
+    inner = [each.name for each in listing[at:end]]
+    is_plain = inner.count("CALL") == 1 and "BINARY_OP" in inner and not {"COPY", "SWAP"} & {*inner}
+    container, stored = listing[at - 1], listing[end - 2]
+    return is_plain and (container.name, container.value) == (stored.name, stored.value)
+
+
 def _method(listing: list[Step], at: int) -> Way:
     """Return how a container is used whose method is loaded at a place."""
     method = listing[at]
     if not method.called or method.value not in _OF_ITEMS:
         return Way.WHOLE
     end = next((n for n in range(at, len(listing)) if listing[n].name.startswith(ENDS_STATEMENT)), at)
-    if (
-        method.value == "get"
-        and listing[end].name == STORE_ITEM
-        and any(n.name == "BINARY_OP" for n in listing[at:end])
-    ):
+    if method.value == "get" and listing[end].name == STORE_ITEM and _is_counted(listing, at, end):
         return Way.COUNTED
     call = next((n for n in range(at, end) if listing[n].name == "CALL"), at)
     default = listing[call - 1] if listing[call].number > 1 else None
