@@ -149,8 +149,7 @@ def _getter(encoder: Encoder, value: Any) -> bytes:
     """Encode an `operator.attrgetter` or `methodcaller`, and let the attributes that it names count."""
     encoded = _reduced(encoder, value)
     made, given = value.__reduce__()[:2]
-    given = given or getattr(made, "args", ())
-    names = [part for each in given if isinstance(each, str) for part in each.split(".")]
+    names = [part for each in given or made.args if isinstance(each, str) for part in each.split(".")]
     encoder.names.update(names, (f"{each}[]" for each in names))  # the latter stand for the whole of a dict
     encoder.snapshot.read_otherwise.update(names)
     return encoded
