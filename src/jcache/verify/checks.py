@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 CHECKS_VERSION: Final = 1  # incremented when a check is added, so that known bytes are checked again
 _MAX_WRITE_NS: Final = 10_000_000_000  # from creation to last write; an edit in place comes later
 _MAX_FOREIGN_WRITE_NS: Final = 600_000_000_000  # from the time of writing in the content to the last write
+_TICK_NS: Final = 20_000_000  # of the clock by which file systems write times, which is behind by up to a tick
 _COPY_TOLERANCE_NS: Final = 2_000_000_000  # between the copy of an entry and that of the ledger
 
 
@@ -228,7 +229,8 @@ def _is_new_file(path: Path, claim: Claim, data: bytes) -> bool:
     """Return whether the file was written after the recorded digest was taken."""
     written_ns = None if claim.adapter is None else claim.adapter.written_ns(claim.kind, claim.key, data)
     if written_ns is not None:  # an edit in place leaves this time in the content as it was
-        return claim.digest_ns < written_ns and 0 <= os.lstat(path).st_mtime_ns - written_ns < _MAX_FOREIGN_WRITE_NS
+        took_ns = os.lstat(path).st_mtime_ns - written_ns
+        return claim.digest_ns < written_ns and -_TICK_NS <= took_ns < _MAX_FOREIGN_WRITE_NS
     born = birth_time.born_ns(path)
     if born is None:
         return False
