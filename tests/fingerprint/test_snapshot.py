@@ -34,6 +34,12 @@ users, table, maps = UserList(), UserDict(), ChainMap({})
 config = OmegaConf.create({'n': 0, 'log': []})
 nested, rows = {'k': [], 'lr': 1, 'deep': {'a': [], 'n': {'c': 0}}}, [[], []]
 alias_of_one = nested['k']
+class Writer:
+    def __init__(self, written): self.written = written
+class Reader:
+    def __init__(self, read): self.read = read
+losses = {'loss': [], 'all': [[]]}
+writer, reader = Writer(losses), Reader(losses)
 class Metrics:
     def __init__(self): self.kept = {}
     def log(self, name, value=0): self.kept[name] = value
@@ -138,6 +144,12 @@ CHANGES = {
     "a list in a dict that its other name fills": "alias_of_one.append(1)\n    x += len(nested['k'])",
     "a list in a dict of which a part is used": "nested['k'].append(1)\n    x += nested['k'][-1]",
     "a list in a list whose length counts": "rows[0].append(1)\n    x += len(rows[0])",
+    "a list in a dict that another object holds, too": (
+        "writer.written['loss'].append(1)\n    x += len(reader.read['loss'])"
+    ),
+    "a list deep in what another object holds, too": (
+        "writer.written['all'][0].append(1)\n    x += len(reader.read['all'][0])"
+    ),
     "a list deep in a dict whose length counts": "nested['deep']['a'].append(1)\n    x += len(nested['deep']['a'])",
     "a count deep in a dict that is used": "nested['deep']['n']['c'] += 1\n    x += nested['deep']['n']['c']",
     "a list that is found by a computed name": "run.log.append(1)\n    x += len(getattr(run, 'log'[:x + 9]))",

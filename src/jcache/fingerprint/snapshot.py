@@ -35,6 +35,7 @@ _OF_CONFIGURATIONS: Final = (
     "(library)[_fields]",
     "(library)[_content]",
 )  # where ml_collections and OmegaConf hold items
+_DEEPEST: Final = 8  # items within one another
 _SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -160,8 +161,15 @@ class ValueSnapshot:
             setattr(copied, attribute, value)
 
     def add_names(self, container: Any, names: Set[str]) -> None:
-        if id(container) in self._copies:
-            self._copies[id(container)][0].update(names)
+        """Record further names of a container, and so of the containers in it."""
+        known, copied = self._copies.get(id(container), (set[str](), ()))
+        new = {each for each in names - known if each.count("[") < _DEEPEST}
+        known |= new
+        items = copied.items() if isinstance(copied, dict) else ((None, each) for each in copied)
+        for key, each in items if new else ():
+            if id(each) in self._copies:
+                places = {key if type(key) is str else None, None}
+                self.add_names(each, {item_name(name, place) for name in new for place in places})
 
     def add_value(self, place: Place, value: Any) -> None:
         self._values[place] = value
