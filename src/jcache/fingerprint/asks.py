@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from types import CodeType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from jcache.fingerprint.bytecode import nested, written
 from jcache.fingerprint.instructions import ATTRIBUTE, NONE_TESTS, STORE_LOCAL, Step, steps_of
 from jcache.fingerprint.receivers import Ask, taken_by
 from jcache.fingerprint.uses import LOADS, NAMES, indexes, without_told
-
-_DEEPEST: Final = 8  # items within one another
+from jcache.fingerprint.ways import DEEPEST
 
 
 class Asks(NamedTuple):
@@ -110,7 +109,7 @@ def _asked_locally(
     if (name, local) in seen:
         return
     seen.add((name, local))
-    if name.count("[") > _DEEPEST:  # as where a loop steps from item to item
+    if name.count("[") > DEEPEST:  # as where a loop steps from item to item
         yield name, None
         return
     for at, each in enumerate(listing):

@@ -132,11 +132,10 @@ def is_kept(cls: type, name: str) -> bool:
     return type(found) is functools.cached_property
 
 
-def label_of(kind: type, name: str, *, is_handed_on: bool) -> str:
-    """Return the label of an attribute that is left out."""
-    if is_kept(kind, name):
-        return f"{CACHED} {name} of {kind.__qualname__}"
-    return f"{HANDED_ON if is_handed_on else ''}attribute {name} of {kind.__qualname__}"
+def label_of(kind: type, name: str, *, is_cached: bool, is_handed_on: bool) -> str:
+    """Return the label of an attribute that is left out, which may be the cached value of a property."""
+    what = CACHED if is_cached else f"{HANDED_ON if is_handed_on else ''}attribute"
+    return f"{what} {name} of {kind.__qualname__}"
 
 
 def are_read(cls: type, names: Collection[str]) -> bool:

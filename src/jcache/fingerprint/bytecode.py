@@ -279,9 +279,8 @@ def _variable(after: list[Step]) -> Any:  # noqa: ANN401
     first, attributes = after[0], 1
     if first.name == "LOAD_CONST":
         ends = [each.name for each in after[1:3]]  # the names of keywords may come first
-        return (
-            NOTHING if first.value is None and ((ends[:1] and ends[0] in _CALLS) or ends[1:] == ["CALL_KW"]) else None
-        )
+        is_call = not _CALLS.isdisjoint(ends[:1]) or ends[1:] == ["CALL_KW"]
+        return NOTHING if first.value is None and is_call else None
     while attributes < len(after) and after[attributes].name in ATTRIBUTE:
         attributes += 1
     if first.name not in _LOCAL | _GLOBAL or attributes >= len(after) or after[attributes].name not in _CALLS:

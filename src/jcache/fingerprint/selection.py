@@ -132,7 +132,7 @@ def select(encoder: Encoder, names: Names, value: Any, *, is_handed_on: bool = F
             kept[key] = select(encoder, inner, encoder.then(value, key, each), is_handed_on=is_handed_on)
             continue
         encoder.aside.update(() if is_derived else inner)
-        encoder.set_aside(attributes.label_of(kind, key, is_handed_on=is_handed_on), each)
+        encoder.set_aside(attributes.label_of(kind, key, is_cached=is_derived, is_handed_on=is_handed_on), each)
     if any(each is REFERENCE for each in kept.values()):
         return value
     return Selected(kind, kept, {*names, *(IN_LIBRARY if is_of_library(kind) else IN_OBJECT)})
@@ -170,6 +170,7 @@ def _of_dict(encoder: Encoder, found: Narrowed, fields: Mapping[Any, Any], value
     if not left_out and all(kept[key] is each for key, each in fields.items()):
         return value
     _note(encoder, found, value)
+    encoder.alive.append(kept)
     encoder.originals[id(kept)] = value
     if left_out:
         encoder.set_aside(f"{attributes.HANDED_ON if is_handed_on else ''}items of {found.names[0]}", left_out)

@@ -25,7 +25,7 @@ from jcache.fingerprint.methods import is_generated
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.receivers import Ask, Passed
 from jcache.fingerprint.side_effects import HIDDEN, Changed, SideEffects, UsesByName, holders
-from jcache.fingerprint.ways import item_name
+from jcache.fingerprint.ways import DEEPEST, item_name
 
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
@@ -35,7 +35,6 @@ _OF_CONFIGURATIONS: Final = (
     "(library)[_fields]",
     "(library)[_content]",
 )  # where ml_collections and OmegaConf hold items
-_DEEPEST: Final = 8  # items within one another
 _SET: Final = object()  # stands for any value but None and False
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -163,7 +162,7 @@ class ValueSnapshot:
     def add_names(self, container: Any, names: Set[str]) -> None:
         """Record further names of a container, and so of the containers in it."""
         known, copied = self._copies.get(id(container), (set[str](), ()))
-        new = {each for each in names - known if each.count("[") < _DEEPEST}
+        new = {each for each in names - known if each.count("[") < DEEPEST}
         known |= new
         items = copied.items() if isinstance(copied, dict) else ((None, each) for each in copied)
         for key, each in items if new else ():

@@ -272,7 +272,7 @@ class Encoder:
                 found.append((name, self._linen_ids.setdefault(each, len(self._linen_ids))))
             elif (kept := attributes.is_kept(kind, name)) or not (wholly or name in self.names):
                 self.aside.update(() if kept else attributes.names_reading(kind, name))
-                self.set_aside(attributes.label_of(kind, name, is_handed_on=handed_on), each)
+                self.set_aside(attributes.label_of(kind, name, is_cached=kept, is_handed_on=handed_on), each)
             elif attributes.is_hash(each, name) and (is_library or attributes.is_hash_of(each, value)):
                 self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
             else:

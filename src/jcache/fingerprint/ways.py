@@ -11,7 +11,7 @@ from jcache.fingerprint.instructions import ATTRIBUTE, NONE_TESTS, STORE_LOCAL, 
 from jcache.fingerprint.uses import ENDS_STATEMENT, LOADS, STORE_ITEM, adds, indexes, told
 
 _TAKE_APART: Final = ("UNPACK_", "MATCH_", "GET_LEN", "SWAP", "JUMP")  # a jump ends what a condition chooses
-_DEEPEST: Final = 8  # items within one another
+DEEPEST: Final = 8  # items within one another
 _OF_ITEMS: Final = frozenset({"get", "setdefault"})
 
 
@@ -51,7 +51,7 @@ def _named_ways(
     left, seen = [(name, at)], set[tuple[str, int]]()
     while left:
         name, at = each = left.pop()
-        if each in seen or name.count("[") > _DEEPEST:
+        if each in seen or name.count("[") > DEEPEST:
             continue
         seen.add(each)
         yield from ((name, way) for way in _ways_of(listing, at, said, stored))
