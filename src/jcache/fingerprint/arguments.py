@@ -52,10 +52,10 @@ def bound(call: Call) -> list[tuple[str, Any]]:
 
 def defaults_of(function: FunctionType) -> dict[str, Any]:
     """Return the defaults of a function's parameters: of positional ones in their order, then of others by name."""
-    found: dict[str, Any] = {}
-    if function.__defaults__:
-        positional = function.__code__.co_varnames[: function.__code__.co_argcount]
-        found.update([*zip(positional[::-1], function.__defaults__[::-1], strict=False)][::-1])
+    found, given, code = dict[str, Any](), function.__defaults__, function.__code__
+    if given:
+        count = code.co_argcount
+        found.update(zip(code.co_varnames[max(count - len(given), 0) : count], given[-count:], strict=False))
     if function.__kwdefaults__:
         found.update(sorted(function.__kwdefaults__.items(), key=lambda each: without_address(each[0])))
     return found

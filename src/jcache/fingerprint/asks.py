@@ -18,10 +18,17 @@ from jcache.fingerprint.ways import DEEPEST
 
 
 class Asks(NamedTuple):
-    """What a function asks of names and of its own parameters, see `jcache.fingerprint.asks`."""
+    """What a function asks of names and of its own parameters, see `jcache.fingerprint.asks`.
+
+    Attributes:
+        of_names: what it asks of each name.
+        of_parameters: what it asks of each parameter.
+        items: the names of the items for which it asks by constant texts, such as ``cfg[lr]``.
+    """
 
     of_names: Mapping[str, Set[Ask]]
     of_parameters: Mapping[str, Set[Ask]]
+    items: frozenset[str]
 
 
 def asks_in(code: CodeType, *, untold: bool) -> Asks:
@@ -40,7 +47,8 @@ def asks_in(code: CodeType, *, untold: bool) -> Asks:
     for name, known in of_names.items() if in_cells else ():
         if any(is_within(name, each) for each in in_cells):
             of_parameters[name] |= known
-    return Asks(of_names, of_parameters)
+    items = (name + each for name, asks in of_names.items() for each in asks if type(each) is str and each[:1] == "[")
+    return Asks(of_names, of_parameters, frozenset(items))
 
 
 def asked(listing: list[Step]) -> Iterator[tuple[str, Ask]]:

@@ -35,6 +35,11 @@ def names_of(encoder: Encoder, value: Any, within: Set[str]) -> Set[str]:
 
     A value is hidden if it has no name of its own, and no container or object holds it, but a partial or a pytree.
     """
-    name = encoder.place or encoder.label_name()
+    name = name_here(encoder)
     names = {name, *(item_name(each, key) for each in within for key in (name, None))}
-    return names if within or encoder.is_head(value) else names | {item_name(HIDDEN, name)}
+    return names if within or value is encoder.head else names | {item_name(HIDDEN, name)}
+
+
+def name_here(encoder: Encoder) -> str:
+    """Return the name under which the value was found that is being encoded: its own, or that of its part."""
+    return encoder.place or encoder.label.partition(" ")[2].partition(" ")[0].rpartition(".")[2]

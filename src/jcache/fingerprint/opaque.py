@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.attributes import ALL, held
+from jcache.fingerprint.containers import name_here
 from jcache.fingerprint.describe import attribute_of
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused, check, type_name
@@ -70,9 +71,7 @@ def beside(encoder: Encoder, value: Any) -> bytes:
     if others:
         encoder.set_aside(f"state of {kind.__qualname__}", others)
     if not (hasattr(kind, "daemon") or _KEEP_STATE.isdisjoint(each.__module__ for each in kind.__mro__)):
-        encoder.snapshot.add_state(
-            value, encoder.place or encoder.label_name(), state
-        )  # that of a thread changes by itself
+        encoder.snapshot.add_state(value, name_here(encoder), state)  # that of a thread changes by itself
     attributes = [encoder.attributes(named)] if named else []
     return several(b"opaque", [text(type_name(kind)), *own, *attributes])
 
@@ -133,7 +132,7 @@ def hidden(encoder: Encoder, value: Any) -> bytes:
     if encoder.is_given:
         raise Refused(value, "it holds what Python does not show, and cannot be copied by `copy`")
     encoder.set_aside(f"state of {kind.__qualname__}", inner := _inner(value))
-    encoder.snapshot.add_state(value, encoder.place or encoder.label_name(), [inner] if type(inner) is bytes else [])
+    encoder.snapshot.add_state(value, name_here(encoder), [inner] if type(inner) is bytes else [])
     return several(b"opaque", items)
 
 

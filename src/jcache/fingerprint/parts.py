@@ -55,7 +55,6 @@ class Parts(Encoder):
         self.given: frozenset[int] = frozenset()  # addresses of containers that the caller passed
         self._values: deque[tuple[str, Any, Names]] = deque()
         self._starts: list[tuple[int, str]] = []
-        self._head: Any = None  # the value that is being encoded
         self.loose: list[tuple[str, Any]] = []
 
     def run(self) -> None:
@@ -148,9 +147,11 @@ class Parts(Encoder):
             self.traits.clear()
 
     def _encode(self, label: str, value: Any, names: Names) -> None:
+        self.label = label
         self._starts.append((len(self.seen), label))
         self.may_grow = id(value) not in self.given
-        value = self._head = select(self, names, value) if names else value
+        value = select(self, names, value) if names else value
+        self.head = value
         self.is_given = label.startswith(ARGUMENT) and label != _RECEIVER
         self.place = ""
         try:
@@ -162,13 +163,6 @@ class Parts(Encoder):
         self._set_traits_aside(label)
         digest = sha256(encoding)
         self.parts[label] = Part(digest, self._words(value, encoding, digest, label))
-
-    def is_head(self, value: Any) -> bool:
-        return value is self._head
-
-    def label_name(self) -> str:
-        label = self._starts[-1][1] if self._starts else ""
-        return label.partition(" ")[2].partition(" ")[0].rpartition(".")[2]
 
     def _words(self, value: Any, encoding: bytes, digest: bytes, label: str) -> str:
         for tag in (b"ref", b"named"):

@@ -21,7 +21,6 @@ from jcache.fingerprint.code import Meaning, meaning_of
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.growth import MEMOS, counts, has_grown, is_memo, is_same, tells
-from jcache.fingerprint.methods import is_generated
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.receivers import Ask, Passed
 from jcache.fingerprint.side_effects import HIDDEN, Changed, SideEffects, UsesByName, holders
@@ -45,7 +44,8 @@ class ValueSnapshot:
 
     def __init__(self) -> None:
         self.uses: list[Meaning] = []  # of the functions that a walk has visited
-        self._visited: list[tuple[FunctionType, Meaning]] = []  # functions whose asks have not been looked at yet
+        self._visited: list[tuple[FunctionType, Meaning]] = []  # functions with asks
+        self._gathered: dict[str, int] = {}  # by name, the number of them that have been looked at for it
         self._asked: dict[str, set[str | None]] = {}  # what code asks of names
         self._items: set[str] = set()  # names of the items for which it asks
         self._passed: dict[str, list[tuple[FunctionType, Passed]]] = {}  # by name, where it is passed on
@@ -98,10 +98,10 @@ class ValueSnapshot:
         """Return whether code uses one of some names."""
         return any(not each.used.isdisjoint(names) for each in self.uses)
 
-    def visit(self, function: FunctionType, known: Meaning) -> None:
-        """Record a function that code may call, and its meaning."""
+    def visit(self, function: FunctionType, known: Meaning, *, is_generated: bool) -> None:
+        """Record a function that code may call, its meaning, and whether a library like `dataclasses` has made it."""
         self.uses.append(known)
-        if not is_generated(function):  # what dataclasses make compares an object with all that it holds
+        if not is_generated:  # what dataclasses make compares an object with all that it holds
             self._visited.append((function, known))
         self.functions.setdefault(function.__code__.co_name, []).append(function)
 
@@ -112,11 +112,13 @@ class ValueSnapshot:
 
     def items(self) -> set[str]:
         """Return the names of all items for which code asks by constant texts, such as ``cfg[lr]``."""
-        while self._visited:
-            function, known = self._visited.pop()
-            for name, asks in known.asks().of_names.items():
-                self._add_asks(function, name, asks)
-        return self._items
+        return self._items.union(*(known.asks().items for _, known in self._visited))
+
+    def _gather(self, name: str) -> None:
+        """Add what the functions that have been visited ask of a name."""
+        for function, known in self._visited[self._gathered.get(name, 0) :]:
+            self._add_asks(function, name, known.asks().of_names.get(name, frozenset()))
+        self._gathered[name] = len(self._visited)
 
     def _add_asks(self, function: FunctionType, name: str, asks: Set[Ask]) -> None:
         known = self._asked.setdefault(name, set())
@@ -133,8 +135,8 @@ class ValueSnapshot:
 
         See `jcache.fingerprint.asks`.
         """
-        self.items()
         for each in (*holders(name), name):
+            self._gather(each)
             if each in self._passed and self._followed.get(each) != len(self.uses):
                 self._followed[each] = len(self.uses)
                 for function, passed in self._passed[each]:

@@ -9,6 +9,7 @@ import builtins
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from functools import cached_property
 from typing import Any, Final
 
 from jcache.fingerprint import attributes, methods, origins
@@ -49,7 +50,6 @@ class Encoder:
     def __init__(self, *, for_trace: bool = False, before: ValueSnapshot | None = None) -> None:
         """Prepare the encoder; see `jcache.fingerprint.call.fingerprint` for the arguments."""
         self.for_trace = for_trace
-        self.snapshot = ValueSnapshot()
         self.may_grow = True  # whether a container may grow during the call
         self._before = before
         self.nones: set[str] = set()  # names of attributes that are None
@@ -61,7 +61,8 @@ class Encoder:
         self.compared: set[int] = set()  # addresses of objects that code compares or shows by all of their attributes
         self.unread: set[str] = set()  # special attributes of functions and classes that no code has named yet
         self.is_given = False  # whether the caller passed the value: then all its attributes count
-        self._readings = Readings()
+        self.head: Any = None  # the value of the variable or attribute that is being encoded
+        self.label = ""  # and the label of its part
         self.place = ""  # the name or key under which the latest value was found
         self._within: Set[str] = frozenset()  # names of the containers that hold it
         self._wholly: dict[type, bool] = {}
@@ -71,6 +72,14 @@ class Encoder:
         self.traits: list[str] = []  # what encodings leave out: orders of names, and memory that is shared
         self.shown: dict[int, object] = {}  # by the address of an object, what describes it better
         self.alive: list[object] = []  # the objects seen, so that no address is used twice
+
+    @cached_property
+    def snapshot(self) -> ValueSnapshot:
+        return ValueSnapshot()
+
+    @cached_property
+    def _readings(self) -> Readings:
+        return Readings()
 
     def function(self, function: types.FunctionType) -> bytes:
         name = f"{function.__module__}.{function.__qualname__}"
@@ -101,14 +110,6 @@ class Encoder:
 
     def set_aside(self, what: str, value: Any) -> None:
         """Record a value that the encoding leaves out."""
-
-    def is_head(self, value: Any) -> bool:
-        """Return whether a value is that of the variable or attribute that is being encoded, and not within it."""
-        return False
-
-    def label_name(self) -> str:
-        """Return the name of the variable or attribute that is being encoded."""
-        return ""
 
     def made(self, content: Any) -> bytes:
         """Encode what an object of pandas is rebuilt from, whose order and sharing say nothing of the object."""
@@ -150,8 +151,7 @@ class Encoder:
         self._within = names_of(self, value, within) if grows else frozenset[str]()
         self.seen[id(value)] = len(self.seen)
         self.alive.append(value)
-        if grows:
-            value = growing(self, value, self._within, self._before)
+        value = growing(self, value, self._within, self._before) if grows else value
         encoding = handler(self, value)
         self._within = within
         return encoding

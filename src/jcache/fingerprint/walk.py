@@ -88,14 +88,15 @@ class Walk(References):
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code, known = function.__code__, meaning_of(function)
-        self.snapshot.visit(function, known)
-        if not methods.is_generated(function):
-            is_any = not all(name_resolution.is_of_library(each, function) for each in known.computed)
-            self.names |= known.attributes | ({attributes.ALL} if is_any else set())
+        is_generated = methods.is_generated(function)
+        self.snapshot.visit(function, known, is_generated=is_generated)
+        if not is_generated:
+            self.names |= known.attributes
+            if known.computed and not all(name_resolution.is_of_library(each, function) for each in known.computed):
+                self.names.add(attributes.ALL)
         if not _NAMESPACES.isdisjoint(known.attributes):
             self._set_modules_aside()
-        items = self._bindings(function, known.lookups)
-        items.append(known.digest)
+        items = [*self._bindings(function, known.lookups), known.digest]
         self._add_state(function, code, label, items)
         self.parts[label] = part_of(items, "code")
 
@@ -134,8 +135,7 @@ class Walk(References):
             return self._environment(given)
         if given and chain[0].startswith(IMPORT) and issubclass(type(value), ModuleType) and self._is_users(value):
             self._set_module_aside(value.__name__, value)  # it is used as a value, not only for its attributes
-        if value is type:
-            self.names.add(methods.ANY_CLASS)
+        self.names.update([methods.ANY_CLASS] if value is type else [])
         if value is sys.modules:
             self._set_modules_aside()
             return named_by("sys.modules")
