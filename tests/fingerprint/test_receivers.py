@@ -57,6 +57,19 @@ def test_what_is_compared_or_shown(body: str) -> None:
     assert asked_of_n(body) == {receivers.COMPARED}
 
 
+@pytest.mark.parametrize(
+    "body", ["if x: raise ValueError(f'bad {n}')", "assert x, f'{n!r} of {y}'", "raise f(f'{n:>9}', x) from None"]
+)
+def test_what_is_shown_in_the_text_of_an_error(body: str) -> None:
+    """It decides nothing unless code handles the error."""
+    assert asked_of_n(body) == {receivers.RAISED}
+
+
+@pytest.mark.parametrize("body", ["y = f'{n}'\n    raise f(y)", "raise f(n == x)", "raise f(*f'{n}') if x else f()"])
+def test_what_else_is_used_in_the_statement_of_an_error(body: str) -> None:
+    assert receivers.RAISED not in asked_of_n(body)
+
+
 def test_what_is_passed_to_a_function_in_a_cell() -> None:
     """It may be one that the function is nested in, or a variable of that one."""
     space: dict[str, FunctionType] = {}

@@ -343,6 +343,40 @@ def test_what_is_left_out_of_what_is_handed_on(tmp_path: Path) -> None:
     assert "attribute name of Frozen" not in found.loose
 
 
+CHECKED = """
+class Manager:
+    def __enter__(self): return self
+    def __exit__(self, kind, error, traceback):
+        self.text = str(error)
+        return True
+def checked():
+    if CFG.lr < 5:
+        raise ValueError(f"bad {CFG}")
+def handled():
+    try:
+        checked()
+    except ValueError as error:
+        return str(error)
+def managed():
+    with Manager() as manager:
+        checked()
+    return manager.text
+"""
+
+
+@pytest.mark.parametrize(("name", "counts"), [("checked", False), ("handled", True), ("managed", True)])
+def test_what_is_shown_in_an_error_counts_where_code_may_handle_it(tmp_path: Path, name: str, counts: bool) -> None:
+    """A field that is only shown there is left out as one that is handed on to unknown functions."""
+    keys = set()
+    with imported(tmp_path, source(f"{name}()") + CHECKED) as model:
+        for each in ("a", "b"):
+            model.hold(model.Frozen(name=each))
+            found = fingerprint(model.build, (2.0,))
+            keys.add(found.hash)
+            assert counts or f"{HANDED_ON}attribute name of Frozen" in found.loose
+    assert len(keys) == 1 + counts
+
+
 LINEN = """
 import dataclasses
 from flax import linen as nn

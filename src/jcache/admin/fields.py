@@ -5,7 +5,7 @@ Completion, help, messages and the reference take names and explanations from `F
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Final, NamedTuple
@@ -204,8 +204,3 @@ def parse_fields(text: str) -> tuple[Field, ...]:
     """
     names = (name.strip() for name in text.split(","))
     return tuple(dict.fromkeys(field_named(name, "is not a column") for name in names))
-
-
-def costliest(fields: Iterable[Field]) -> FieldSource:
-    """Return the costliest place from which values of some fields are read."""
-    return max((field.source for field in fields), default=FieldSource.LISTING)

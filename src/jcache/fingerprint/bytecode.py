@@ -113,6 +113,7 @@ class CodeReads:
         computed: what it reads attributes of whose names it computes, see `computed`.
         told_by: the names of the globals with which it prints and logs, see `uses.without_told`.
         bindings: the import chains that each local name may be bound to.
+        handles_errors: whether there are handlers of errors, which may use the text of one.
     """
 
     def __init__(self) -> None:
@@ -127,6 +128,7 @@ class CodeReads:
         self.computed: set[Chain | None] = set()
         self.told_by: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
+        self.handles_errors = False
 
 
 def reads(code: CodeType, *, untold: bool = False) -> CodeReads:
@@ -134,6 +136,7 @@ def reads(code: CodeType, *, untold: bool = False) -> CodeReads:
     found = CodeReads()
     codes = list(nested(code))
     listings = [steps_of(one) for one in codes]
+    found.handles_errors = any(map(uses.handles_errors, listings)) or any(each.co_name == "__exit__" for each in codes)
     for at, listing in enumerate(listings):
         left, heads = uses.without_told(listing)
         found.told_by |= heads

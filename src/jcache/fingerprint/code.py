@@ -34,6 +34,7 @@ class Meaning(NamedTuple):
     computed: frozenset[Chain]  # globals of which it reads attributes whose names it computes
     asks: Callable[[], Asks]  # returns what it asks of names and of its parameters
     is_logger: bool  # whether it has the name of a logger's method
+    handles_errors: bool  # whether it may use the text of an error
     attributes: frozenset[str]  # the names of the attributes that it reads, of any object
     used: frozenset[str]  # the names that it uses for more than to count
     filled: frozenset[str]  # those in which it stores items
@@ -91,7 +92,7 @@ def _meaning(code: CodeType, *, untold: bool = False) -> Meaning:
         for chain in sorted(found.chains)
     ]
     kinds = found.attributes, found.used, found.filled, found.said, found.counted, found.told_by
-    names, is_logger = map(frozenset[str], kinds), code.co_name in TELLS
+    names, traits = map(frozenset[str], kinds), (code.co_name in TELLS, found.handles_errors)
     asks = functools.cache(functools.partial(asks_in, code, untold=untold))  # few walks need it
     computed = frozenset(each for each in found.computed if each is not None)
-    return Meaning(signature(code), tuple(lookups), frozenset(found.ways), computed, asks, is_logger, *names)
+    return Meaning(signature(code), tuple(lookups), frozenset(found.ways), computed, asks, *traits, *names)

@@ -15,6 +15,8 @@ NAMED: Final = "(name)"
 """What is asked by passing something to `getattr`, `isinstance` and the like, whose result counts anyway."""
 COMPARED: Final = "=="
 """What is asked by comparing or showing something, by putting it into a container or looking for it there."""
+RAISED: Final = "raise"
+"""What is asked by showing something in the text of an error, as in ``raise ValueError(f"{n}")``."""
 GLOBAL: Final = "global"
 CELL: Final = "cell"
 METHOD: Final = "method"
@@ -28,6 +30,8 @@ _COMPARES: Final = frozenset(
      "STORE_SUBSCR", "DELETE_SUBSCR", "UNARY_NOT", "CALL_INTRINSIC_1", "BUILD_LIST", "BUILD_TUPLE", "BUILD_SET",
      "BUILD_MAP", "BUILD_CONST_KEY_MAP", "LIST_APPEND", "SET_ADD", "MAP_ADD"}
 )  # fmt: skip
+_SHOWS: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
+_RAISES: Final = "RAISE_VARARGS"
 _READ_WHOLE: Final = frozenset(  # functions and methods that show, compare or iterate over what they are given
     {"all", "any", "ascii", "bool", "dict", "enumerate", "filter", "hash", "iter", "len", "list", "map", "max", "min",
      "print", "repr", "reversed", "set", "sorted", "str", "sum", "tuple", "zip", "format_map"}
@@ -54,7 +58,7 @@ class Passed(NamedTuple):
 
 Ask = str | Passed | None
 """``[key]`` for ``n["key"]`` and ``n.get("key")``, ``.key`` for an attribute, PASSED or `Passed` for an argument of a
-call, COMPARED, and None for any other use."""
+call, COMPARED, RAISED, and None for any other use."""
 
 
 def taken_by(listing: list[Step], at: int) -> tuple[Ask, ...]:
@@ -64,10 +68,18 @@ def taken_by(listing: list[Step], at: int) -> tuple[Ask, ...]:
         if each.name != "KW_NAMES" and above + each.effect < 1:
             above -= each.name == "CALL_KW"  # the names of keywords are above the arguments then
             is_argument = each.name in _CALLS and above < each.number and not listing[at].called
-            other = COMPARED if each.name in _COMPARES else None
-            return _called(listing, at, end, each.number - 1 - above) if is_argument else (other,)
+            return _called(listing, at, end, each.number - 1 - above) if is_argument else (_used_by(listing, end),)
         above += each.effect
     return (None,)
+
+
+def _used_by(listing: list[Step], at: int) -> Ask:
+    """Return how the instruction at a place, which is no call, uses something."""
+    name, after = listing[at].name, (each.name for each in listing[at:])
+    last = next((each for each in after if each == _RAISES or each.startswith(ENDS_STATEMENT)), "")
+    if name in _SHOWS and last == _RAISES:
+        return RAISED
+    return COMPARED if name in _COMPARES else None
 
 
 def _called(listing: list[Step], at: int, end: int, place: int) -> tuple[Ask, ...]:

@@ -31,7 +31,7 @@ from jcache.fingerprint.encoding import SCALARS, several
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
 from jcache.fingerprint.passes import followed
-from jcache.fingerprint.receivers import COMPARED, NAMED, PASSED, Passed
+from jcache.fingerprint.receivers import COMPARED, NAMED, PASSED, RAISED, Passed
 from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT
 from jcache.fingerprint.snapshot import ARGUMENT
 
@@ -212,6 +212,9 @@ def _use(encoder: Encoder, found: Narrowed) -> Use:
     """Return how code uses a dict, a configuration or an object that is compared by its fields."""
     asked = set[str | None]().union(*map(encoder.snapshot.asked_of, found.names))
     encoder.names |= encoder.snapshot.items()
+    if RAISED in asked:
+        asked.add(COMPARED if any(each.handles_errors for each in encoder.snapshot.uses) else PASSED)
+        asked.remove(RAISED)
     if _is_argument(found.names):  # what gets an argument may hand it to the caller
         is_whole = not asked.isdisjoint({None, COMPARED, PASSED}) or _is_whole(encoder, found, asked)
     elif compares_fields(found.kind):

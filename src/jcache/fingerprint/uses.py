@@ -113,7 +113,7 @@ def without_told(listing: list[Step]) -> tuple[list[Step], set[str]]:
     All are there in a function with ``try``: what it prints may raise.
     """
     left, heads = [*listing], set[str]()
-    for places in [] if _handles_errors(listing) else _telling(listing):
+    for places in [] if handles_errors(listing) else _telling(listing):
         statement = listing[places.start : places.stop]
         calls = [each for each in statement if each.name.startswith("CALL")]
         is_plain = statement[0].name in GLOBALS and len(calls) == sum(each.called for each in statement) == 1
@@ -124,7 +124,7 @@ def without_told(listing: list[Step]) -> tuple[list[Step], set[str]]:
     return [each for each in left if each is not _NO_STEP], heads
 
 
-def _handles_errors(listing: list[Step]) -> bool:
+def handles_errors(listing: list[Step]) -> bool:
     """Return whether there are handlers of errors besides those of ``with``."""
     names = [each.name for each in listing]
     return names.count("PUSH_EXC_INFO") > names.count("WITH_EXCEPT_START")
@@ -153,7 +153,7 @@ def told(listing: list[Step]) -> set[int]:
     """Return the places of the instructions in statements that only print or log something, and call nothing else but
     functions such as `len`. There are none in a function with ``try``: what it prints may raise.
     """
-    told = [] if _handles_errors(listing) else _telling(listing)
+    told = [] if handles_errors(listing) else _telling(listing)
     return {at for places in told if _is_mere(listing[places.start : places.stop]) for at in places}
 
 
