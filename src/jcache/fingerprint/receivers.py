@@ -25,12 +25,12 @@ _TRANSFORMS: Final = frozenset(  # of JAX; what they return takes the same argum
 )
 _PARTIAL: Final = {("partial",), ("functools", "partial")}
 _CALLS: Final = frozenset({"CALL", "CALL_KW"})
+_SHOWS: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
 _COMPARES: Final = frozenset(
-    {"COMPARE_OP", "CONTAINS_OP", "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BINARY_OP", "BINARY_SUBSCR",
+    {"COMPARE_OP", "CONTAINS_OP", *_SHOWS, "BINARY_OP", "BINARY_SUBSCR",
      "STORE_SUBSCR", "DELETE_SUBSCR", "UNARY_NOT", "CALL_INTRINSIC_1", "BUILD_LIST", "BUILD_TUPLE", "BUILD_SET",
      "BUILD_MAP", "BUILD_CONST_KEY_MAP", "LIST_APPEND", "SET_ADD", "MAP_ADD"}
 )  # fmt: skip
-_SHOWS: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
 _RAISES: Final = "RAISE_VARARGS"
 _READ_WHOLE: Final = frozenset(  # functions and methods that show, compare or iterate over what they are given
     {"all", "any", "ascii", "bool", "dict", "enumerate", "filter", "hash", "iter", "len", "list", "map", "max", "min",
