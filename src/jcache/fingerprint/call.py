@@ -84,7 +84,7 @@ def fingerprint(
             walk = Walk(module, name, names, for_trace=for_trace, before=before)
             _walk(call, walk, depends_on)
         unread = {label: value for label, value in walk.loose if label.startswith(_ATTRIBUTES)}
-        walk.snapshot.hold(walk.alive, unread)
+        walk.snapshot.hold(walk.alive, unread, for_trace=for_trace)
         walk.snapshot.reads_all = not walk.names.isdisjoint({ALL, FIELDS})
         walk.snapshot.reads_variables = BY_FRAME in walk.names
         labels = sorted(walk.parts)
@@ -157,6 +157,7 @@ def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwa
         states = {label: text for label, text in then.loose.items() if label.startswith(STATE_OF)}
         then.snapshot.has_drawn = any(now.loose.get(label) != text for label, text in states.items())
         told = [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
+        told += then.snapshot.settle()
         told += then.snapshot.side_effects(now.snapshot).used_by(now.snapshot)
         return told + ([] if now.hash == then.hash else changes(then.parts, now.parts))
     finally:

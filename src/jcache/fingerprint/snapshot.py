@@ -23,6 +23,7 @@ from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.growth import MEMOS, counts, has_grown, is_memo, is_same, tells
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.receivers import Ask, Passed
+from jcache.fingerprint.restored import Place, Settings, can_be_set, encoded, namespaces
 from jcache.fingerprint.side_effects import HIDDEN, Changed, SideEffects, UsesByName, holders
 from jcache.fingerprint.ways import DEEPEST, item_name
 
@@ -35,8 +36,6 @@ _OF_CONFIGURATIONS: Final = (
     "(library)[_content]",
 )  # where ml_collections and OmegaConf hold items
 _SET: Final = object()  # stands for any value but None and False
-Place = tuple[object, str]
-"""Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
 
 
 class ValueSnapshot:
@@ -63,6 +62,9 @@ class ValueSnapshot:
         self._told: set[str] = set()  # those of containers that tell other code of arrays
         self._copies: dict[int, tuple[set[str], Any]] = {}  # by container, with its names
         self._values: dict[Place, Any] = {}
+        self._set: dict[Place, Any] = {}  # what has been set since, in the place of another plain value,
+        self.settings: Settings = []  # and the same as JSON
+        self._for_trace = False
         self._states: dict[int, tuple[str, list[Any]]] = {}  # by address, a name and the parts of a state
         self.counters: dict[Place, int] = {}  # variables in which code only counts
         self.effects = SideEffects()  # of the call, if its key stays the same
@@ -71,9 +73,9 @@ class ValueSnapshot:
         self._unread: dict[str, Any] = {}
         self._private: dict[int, dict[str, Any]] = {}  # by object, the private attributes, if None or False as such
 
-    def hold(self, alive: list[object], unread: dict[str, Any]) -> None:
+    def hold(self, alive: list[object], unread: dict[str, Any], *, for_trace: bool) -> None:
         """Keep objects alive, so that no address is used twice, and keep the attributes that no code reads."""
-        self._alive, self._unread = alive, unread
+        self._alive, self._unread, self._for_trace = alive, unread, for_trace
 
     def set_since(self, now: "ValueSnapshot") -> list[str]:
         """Return the labels of the attributes that no code reads and that have another value in a later snapshot."""
@@ -252,12 +254,28 @@ class ValueSnapshot:
         return copy
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
-        """Return the earlier value at a place if both are integers, or if `of_any_type`; else the present value."""
+        """Return the earlier value at a place if the present one can be set again, or if `of_any_type`."""
         before = self._values.get(place, value)
-        if not of_any_type and type(before) is type(value) is int and before != value:
-            self._changed.add(name := _name_at(place))
-            self._attributes.update([name] if place[0] != id(None) else [])
-        return before if of_any_type or type(before) is type(value) is int else value
+        if before is value or of_any_type:
+            return before
+        if type(before) is type(value) is int:
+            self._changed.update([name := _name_at(place)] if before != value else [])
+            self._attributes.update([name] if before != value and place[0] != id(None) else [])
+            return before
+        if self._for_trace and can_be_set(place, value, self._values, self._alive):
+            self._set[place] = value
+            return before
+        return value
+
+    def places(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the dicts that hold values which can be set, by the names of the places."""
+        return namespaces(self._values, self._alive)
+
+    def settle(self) -> list[str]:
+        """Make `settings` of what was set; return a text for what a served call could not set again."""
+        found = encoded({name: value for (_, name), value in self._set.items()}, map(id, self._alive))
+        self.settings = [] if isinstance(found, str) else found
+        return [f"`{found}` was set"] if isinstance(found, str) else []
 
     def side_effects(self, now: "ValueSnapshot") -> SideEffects:
         """Return what has counted or grown, as a later walk has found."""

@@ -20,6 +20,7 @@ from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
+from jcache.fingerprint.restored import PLAIN
 from jcache.fingerprint.selection import Narrowed, is_handed_on, select
 from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
@@ -177,13 +178,12 @@ class Encoder:
     def then(self, holder: object, name: str, value: Any, *, of_any_type: bool = False) -> Any:
         """Return the value that `holder` has under `name`, or the one that it had in the earlier snapshot.
 
-        The earlier one is returned if both are integers, or if `of_any_type`.
+        The earlier one is returned if the value can be set again, or if `of_any_type`.
         """
-        if of_any_type or type(value) is int:
-            place = (id(holder), name)
-            if self._before is not None:
-                return self._before.value_before(place, value, of_any_type=of_any_type)
-            self.snapshot.add_value(place, value)
+        if self._before is not None:
+            return self._before.value_before((id(holder), name), value, of_any_type=of_any_type)
+        if of_any_type or type(value) in PLAIN:
+            self.snapshot.add_value((id(holder), name), value)
         return value
 
     def is_reading(self, value: Any) -> bool:

@@ -27,6 +27,8 @@ def difference(then: Trace, now: Trace) -> str | None:
         return f"it used its arguments {_numbers(then.kept)} and uses {_numbers(now.kept)}"
     if (then.callbacks, then.effects) != (now.callbacks, now.effects):
         return _pair("what it calls back on the host was", *map(_shown, (then.callbacks, now.callbacks)))
+    if then.settings != now.settings:
+        return _pair("what it sets was", _shown(then.settings), _shown(now.settings))
     new = sorted(set(now.targets) - set(then.targets))
     return f"it calls {', '.join(new)}" if new else None
 

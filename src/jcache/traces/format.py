@@ -14,7 +14,9 @@ Its payload is canonical JSON::
      "mesh":[[str],[int],[int]],    the mesh that its program names itself, see `jcache.jax_internals.meshes`, or null
      "callbacks":{…},               the recipes of its callbacks, if it has any, see `jcache.traces.callbacks`
      "objects":{…},                 the recipes of objects in the structure, if it has any, likewise
-     "effects":[str]}               JAX's names of its effects, if it has any
+     "effects":[str],               JAX's names of its effects, if it has any
+     "settings":[[str,…]]}          the attributes and globals that tracing sets, with their values, if it sets any, see
+                                    `jcache.fingerprint.restored`
 
 A **program** is the StableHLO of a trace for one placement and donation of the arguments; its parent is the trace. Its
 payload is a portable artifact. Its key parts are:
@@ -47,7 +49,7 @@ from jcache.runtime.build_context import producers
 from jcache.store.lineage import version_of
 
 TRACES: Final = Kind.TRACES
-_MAY_LACK: Final = frozenset({"callbacks", "effects", "objects"})
+_MAY_LACK: Final = frozenset({"callbacks", "effects", "objects", "settings"})
 _PROGRAM: Final = ".stablehlo"
 
 
@@ -63,6 +65,7 @@ class Trace(NamedTuple):
         callbacks: the recipes of its callbacks on the host; None if it has none.
         effects: the names of its effects.
         objects: the recipes of objects in the structure; None if it has none.
+        settings: the names and values of what tracing sets.
     """
 
     kept: tuple[int, ...]
@@ -73,6 +76,7 @@ class Trace(NamedTuple):
     callbacks: Any = None
     effects: tuple[str, ...] = ()
     objects: Any = None
+    settings: Any = None
 
     def payload(self) -> bytes:
         """Return the payload of its entry."""
@@ -99,6 +103,7 @@ class Trace(NamedTuple):
                 callbacks=read.get("callbacks"),
                 effects=tuple(read.get("effects", ())),
                 objects=read.get("objects"),
+                settings=read.get("settings"),
             )
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             msg = f"A trace whose payload cannot be read: {error!r}."
