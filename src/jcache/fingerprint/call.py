@@ -157,7 +157,7 @@ def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwa
         states = {label: text for label, text in then.loose.items() if label.startswith(STATE_OF)}
         then.snapshot.has_drawn = any(now.loose.get(label) != text for label, text in states.items())
         told = [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
-        told += then.snapshot.settle()
+        told += then.snapshot.sets.settle(then.snapshot.alive)
         told += then.snapshot.side_effects(now.snapshot).used_by(now.snapshot)
         return told + ([] if now.hash == then.hash else changes(then.parts, now.parts))
     finally:

@@ -1,6 +1,7 @@
-"""What a call sets, and a served call sets again: plain values of attributes and globals in the place of other ones.
+"""What a call sets, and a served call sets again: plain values of attributes and variables, and items of dicts.
 
-Most often code computes such a value once, when it is first needed, or remembers that it has done something.
+Most often code computes such a value once, when it is first needed, or remembers that it has done something. Integers
+that replace others are left out, and lists: they count or log how often a function is traced, and serving is no trace.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -11,8 +12,9 @@ import base64
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from types import NoneType
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import partial
+from types import CellType, NoneType
 from typing import Any, Final, cast
 
 Place = tuple[object, str]
@@ -20,67 +22,153 @@ Place = tuple[object, str]
 PLAIN: Final = frozenset({NoneType, bool, int, float, str})
 _ARRAY: Final = "array"
 _TUPLE: Final = "tuple"
+_ITEMS: Final = "items"
 _MAX_BYTES: Final = 1 << 20  # of all values that a call sets
 _KINDS: Final = frozenset("biufc")  # of the types of arrays
 Settings = list[list[Any]]
-"""The names and values of what a call sets, as JSON: a plain value as it is, ``{"tuple": [value]}``, and for an array
-of numpy ``{"array": [type, shape, base64]}``."""
+"""The names and numbers of what a call sets, and the values as JSON: a plain value as it is, ``{"tuple": [value]}``,
+and for an array of numpy ``{"array": [type, shape, base64]}``; for a dict ``{"items": value}`` with the pairs that it
+gets."""
+Store = Callable[[Any], None]
+Places = Mapping[str, list[Store | None]]
 
 
-def namespaces(places: Iterable[Place], alive: Iterable[object]) -> dict[str, list[dict[str, Any]]]:
-    """Return the dicts that hold the values at some places, those of objects and modules, by the names of the places.
+class SetValues:
+    """What a call has set, by names and numbers: several objects may hold something under one name.
+
+    Attributes:
+        settings: the same as JSON, once it is settled.
+    """
+
+    def __init__(self) -> None:
+        self.settings: Settings = []
+        self._values: dict[tuple[str, int], Any] = {}
+        self._items: dict[tuple[str, int], tuple[Any, ...]] = {}
+
+    def sets(self, place: Place, value: Any, before: Mapping[Place, Any], alive: Iterable[object]) -> bool:
+        """Note a value if it is another one than there was at a place, and can be set there again.
+
+        Args:
+            place: the place.
+            value: the present value.
+            before: the earlier values at all places.
+            alive: the objects among which their holders are.
+
+        Returns:
+            Whether it is noted.
+        """
+        kind, then = type(value), before.get(place, value)
+        is_other = kind is not type(then) or (kind is not int and value != then)
+        if type(then) not in PLAIN or not is_other:
+            return False
+        if stores([place], alive)[place[1]] == [None] or _as_json(value, map(id, alive)) is None:
+            return False
+        number = [each for each in before if each[1] == place[1]].index(place)
+        self._values[place[1], number] = value
+        return True
+
+    def grows(self, at: int, now: Any, copies: Mapping[int, tuple[Set[str], Any]], alive: Iterable[object]) -> bool:
+        """Note the items that a dict has got, if they can be added again, and none is an integer, which may count.
+
+        Args:
+            at: the earlier address of the dict.
+            now: the dict as it is.
+            copies: the names and earlier copies of all containers, by their addresses.
+            alive: the objects among which they are.
+
+        Returns:
+            Whether they are noted.
+        """
+        names, before = copies[at]
+        items = tuple((key, value) for key, value in now.items() if key not in before)
+        is_counted = any(type(value) is int for _, value in items)
+        if not items or is_counted or all(at != id(each) for each in alive) or _as_json(items, map(id, alive)) is None:
+            return False
+        name = min(names)
+        self._items[name, [each for each, (known, _) in copies.items() if name in known].index(at)] = items
+        return True
+
+    def settle(self, alive: Iterable[object]) -> list[str]:
+        """Make `settings`; return a text if what was set cannot be set again, since two names have the same array."""
+        places, dicts = sorted(self._values), sorted(self._items)
+        values = tuple(self._values[each] for each in places), tuple(self._items[each] for each in dicts)
+        made = _as_json(values, map(id, alive))
+        if made is None:
+            return [f"`{(*places, *dicts)[0][0]}` was set"]
+        plain, added = (each[_TUPLE] for each in made[_TUPLE])
+        found = [*plain, *({_ITEMS: each} for each in added)]
+        self.settings = [[*name, value] for name, value in zip([*places, *dicts], found, strict=True)]
+        return []
+
+
+def stores(places: Iterable[Place], alive: Iterable[object]) -> dict[str, list[Store | None]]:
+    """Return functions that set the values at some places, by the names of the places; None for one that cannot be set.
 
     Args:
         places: the places.
         alive: the objects among which their holders are.
     """
-    holders, found = {id(each): each for each in alive}, dict[str, list[dict[str, Any]]]()
+    holders, found = {id(each): each for each in alive}, dict[str, list[Store | None]]()
     for at, path in places:
         module, _, name = path.rpartition(".")
-        holder: Any = sys.modules.get(module) if at == id(None) else holders.get(cast("int", at))
-        try:
-            held = object.__getattribute__(holder, "__dict__")
-        except AttributeError:
-            held = None
-        found.setdefault(path, []).extend([held] if type(held) is dict and name in held else [])
+        holder = sys.modules.get(module) if at == id(None) else holders.get(cast("int", at))
+        store = None if holder is None else _store_of(holder, name)
+        found.setdefault(path, []).append(store)
     return found
 
 
-def can_be_set(place: Place, value: Any, before: Mapping[Place, Any], alive: Iterable[object]) -> bool:
-    """Return whether a value is another one than there was at a place, and a served call can set it there again.
+def _store_of(holder: Any, name: str) -> Store | None:
+    """Return a function that sets what an object, a module, a class or a cell holds under a name; None if it cannot."""
+    if type(holder) is CellType:
+        return partial(setattr, holder, "cell_contents")
+    if isinstance(holder, type):
+        return partial(type.__setattr__, holder, name) if name in vars(holder) else None
+    try:
+        held = object.__getattribute__(holder, "__dict__")
+    except AttributeError:
+        return None
+    return partial(held.__setitem__, name) if type(held) is dict and name in held else None
+
+
+def setter(settings: Settings, places: Places, dicts: Mapping[str, list[Any]]) -> Callable[[], None]:
+    """Return a function that sets values again.
 
     Args:
-        place: the place.
-        value: the present value.
-        before: the earlier values at all places.
-        alive: the objects among which their holders are.
+        settings: the names and values.
+        places: the result of `stores` for all places that code reaches.
+        dicts: the containers that it reaches, by their names.
+
+    Raises:
+        LookupError: there are fewer places or dicts of a name.
     """
-    kind, then = type(value), before.get(place, value)
-    is_array = kind.__module__ == "numpy" and kind.__name__ == "ndarray"
-    if type(then) not in PLAIN or not (kind in PLAIN or kind is tuple or is_array):
-        return False
-    if (kind is type(then) and value == then) or [path for _, path in before].count(place[1]) > 1:
-        return False
-    return namespaces([place], alive)[place[1]] != []
+    found = list[Callable[[], None]]()
+    for name, number, value in settings:
+        has_items = isinstance(value, dict) and _ITEMS in value
+        there: list[Any] = [*(dicts if has_items else places).get(name, ())]
+        if number >= len(there) or there[number] is None:
+            raise LookupError(name)
+        store = there[number].update if has_items else there[number]
+        found.append(partial(store, _decoded(value[_ITEMS] if has_items else value)))
+
+    def set_again() -> None:
+        for each in found:
+            each()
+
+    return set_again
 
 
-def encoded(values: Mapping[str, Any], known: Iterable[int]) -> Settings | str:
-    """Return the values that a call has set, as JSON; or the name of one that cannot be set again.
+def _as_json(value: Any, known: Iterable[int]) -> Any:
+    """Return a value as JSON; None if it cannot be set again.
 
     Args:
-        values: the values by the names of their places.
+        value: the value.
         known: the addresses of objects that have been there before.
     """
-    shared, made, size = set(known), list[list[Any]](), 0
-    for name, value in sorted(values.items()):
-        try:
-            made.append([name, _encoded(value, shared)])
-            size += len(json.dumps(made[-1], ensure_ascii=False).encode())
-        except (TypeError, ValueError):
-            return name
-        if size > _MAX_BYTES:
-            return name
-    return made
+    try:
+        made = {_TUPLE: _encoded(value, set(known))[_TUPLE]} if type(value) is tuple else [_encoded(value, set(known))]
+        return made if len(json.dumps(made, ensure_ascii=False).encode()) <= _MAX_BYTES else None
+    except (TypeError, ValueError):
+        return None
 
 
 def _encoded(value: Any, shared: set[int]) -> Any:
@@ -109,29 +197,6 @@ def _encoded(value: Any, shared: set[int]) -> Any:
     shared.update({id(value), id(value.base)} - {id(None)})
     content = base64.b64encode(value.tobytes()).decode()
     return {_ARRAY: [value.dtype.str, list(value.shape), content]}
-
-
-def setter(settings: Settings | None, places: Mapping[str, list[dict[str, Any]]]) -> Callable[[], None]:
-    """Return a function that sets values again.
-
-    Args:
-        settings: the names and values.
-        places: the result of `namespaces` for all places that code reaches.
-
-    Raises:
-        LookupError: there is not exactly one place of a name.
-    """
-    found = []
-    for path, value in settings or ():
-        if len(there := places.get(path, [])) != 1:
-            raise LookupError(path)
-        found.append((there[0], path.rpartition(".")[2], _decoded(value)))
-
-    def set_again() -> None:
-        for namespace, name, value in found:
-            namespace[name] = value
-
-    return set_again
 
 
 def _decoded(value: Any) -> Any:

@@ -13,7 +13,7 @@ arrays, and any one that gets functions or the structures of pytrees, which no l
 # ruff: noqa: ANN401 - programs hold anything
 
 import collections
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from types import FunctionType
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.growth import MEMOS, counts, has_grown, is_memo, is_same, tells
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.receivers import Ask, Passed
-from jcache.fingerprint.restored import Place, Settings, can_be_set, encoded, namespaces
+from jcache.fingerprint.restored import Place, Settings, SetValues, setter, stores
 from jcache.fingerprint.side_effects import HIDDEN, Changed, SideEffects, UsesByName, holders
 from jcache.fingerprint.ways import DEEPEST, item_name
 
@@ -62,20 +62,20 @@ class ValueSnapshot:
         self._told: set[str] = set()  # those of containers that tell other code of arrays
         self._copies: dict[int, tuple[set[str], Any]] = {}  # by container, with its names
         self._values: dict[Place, Any] = {}
-        self._set: dict[Place, Any] = {}  # what has been set since, in the place of another plain value,
-        self.settings: Settings = []  # and the same as JSON
-        self._for_trace = False
+        self.sets = SetValues()  # since then, in the places of others
+        self._sets_again = False  # whether a served call can set again what a call has set
+        self.is_ordered = True  # whether each walk reaches what it visits in the same order
         self._states: dict[int, tuple[str, list[Any]]] = {}  # by address, a name and the parts of a state
         self.counters: dict[Place, int] = {}  # variables in which code only counts
         self.effects = SideEffects()  # of the call, if its key stays the same
         self.changed = Changed({}, {}, frozenset())  # the values that it has changed
-        self._alive: list[object] = []
+        self.alive: list[object] = []
         self._unread: dict[str, Any] = {}
         self._private: dict[int, dict[str, Any]] = {}  # by object, the private attributes, if None or False as such
 
     def hold(self, alive: list[object], unread: dict[str, Any], *, for_trace: bool) -> None:
         """Keep objects alive, so that no address is used twice, and keep the attributes that no code reads."""
-        self._alive, self._unread, self._for_trace = alive, unread, for_trace
+        self.alive, self._unread, self._sets_again = alive, unread, for_trace and self.is_ordered
 
     def set_since(self, now: "ValueSnapshot") -> list[str]:
         """Return the labels of the attributes that no code reads and that have another value in a later snapshot."""
@@ -85,7 +85,7 @@ class ValueSnapshot:
         return [each for each in labels if not is_same(before.get(each, missing), after.get(each, missing))]
 
     def clear(self) -> None:
-        self._copies, self._values, self._alive, self._unread, self._private = {}, {}, [], {}, {}
+        self._copies, self._values, self.alive, self._unread, self._private = {}, {}, [], {}, {}
         self.uses, self._visited, self._passed, self.functions, self._states = [], [], {}, {}, {}
 
     @property
@@ -190,7 +190,7 @@ class ValueSnapshot:
         """Return the values that the code of this snapshot has changed, by their names."""
         if not any(effects):  # as for most calls
             return Changed({}, {}, frozenset())
-        alive = {id(each): each for each in self._alive}
+        alive = {id(each): each for each in self.alive}
         grown = {at for at, (names, _) in self._copies.items() if not effects.grown.isdisjoint(names)}
         others = {at for at, (names, _) in self._copies.items() if not effects.more.isdisjoint(names)}
         others |= {at for at, (name, _) in self._states.items() if name in effects.states}
@@ -246,6 +246,9 @@ class ValueSnapshot:
         if type(copy) in MEMOS:  # a private dict of a library's object is a memo
             private = ("(library)[_", "(library)[]")
             names = {each for each in names if not each.startswith(private) or each.startswith(_OF_CONFIGURATIONS)}
+            if names and self._sets_again and not counts(copy, container):
+                is_set_again = self.sets.grows(id(container), container, self._copies, self.alive)
+                names = set() if is_set_again else names
         if counts(copy, container) or (len(copy) < len(container) and not is_memo(copy, container)):
             self._more.update(names)
         elif len(copy) < len(container):
@@ -258,24 +261,26 @@ class ValueSnapshot:
         before = self._values.get(place, value)
         if before is value or of_any_type:
             return before
+        if self._sets_again and self.sets.sets(place, value, self._values, self._holders()):
+            return before
         if type(before) is type(value) is int:
             self._changed.update([name := _name_at(place)] if before != value else [])
             self._attributes.update([name] if before != value and place[0] != id(None) else [])
             return before
-        if self._for_trace and can_be_set(place, value, self._values, self._alive):
-            self._set[place] = value
-            return before
         return value
 
-    def places(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the dicts that hold values which can be set, by the names of the places."""
-        return namespaces(self._values, self._alive)
+    def _holders(self) -> list[object]:
+        """Return the objects and cells that hold values."""
+        functions = (one for each in self.functions.values() for one in each)
+        return [*self.alive, *(cell for one in functions for cell in one.__closure__ or ())]
 
-    def settle(self) -> list[str]:
-        """Make `settings` of what was set; return a text for what a served call could not set again."""
-        found = encoded({name: value for (_, name), value in self._set.items()}, map(id, self._alive))
-        self.settings = [] if isinstance(found, str) else found
-        return [f"`{found}` was set"] if isinstance(found, str) else []
+    def setter(self, settings: Settings | None) -> Callable[[], None]:
+        """Return a function that sets again what a call has set; raise LookupError if that is not there."""
+        alive, containers = {id(each): each for each in self.alive}, dict[str, list[Any]]()
+        for at, (names, _) in self._copies.items():
+            for name in names:
+                containers.setdefault(name, []).append(alive.get(at))
+        return setter(settings, stores(self._values, self._holders()), containers) if settings else lambda: None
 
     def side_effects(self, now: "ValueSnapshot") -> SideEffects:
         """Return what has counted or grown, as a later walk has found."""

@@ -67,9 +67,19 @@ def _dict(encoder: Encoder, value: Any) -> bytes:
 
 
 def _unordered(tag: bytes, kind: Any) -> Handler:
-    return lambda encoder, value: unordered(
-        tag, [encoder.encode(each) for each in sorted(kind.__iter__(value), key=_sort_key)]
-    )
+    def encode(encoder: Encoder, value: Any) -> bytes:
+        items = sorted(kind.__iter__(value), key=_sort_key)
+        objects = collections.Counter(type(each) for each in items if not _is_plain(each))
+        if any(count > 1 for count in objects.values()):
+            encoder.snapshot.is_ordered = False
+        return unordered(tag, [encoder.encode(each) for each in items])
+
+    return encode
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value, or all that a tuple holds, is a scalar."""
+    return type(value) in SCALARS or (type(value) is tuple and all(type(each) in SCALARS for each in value))
 
 
 def _sequence(tag: bytes, kind: Any) -> Handler:

@@ -15,8 +15,8 @@ Its payload is canonical JSON::
      "callbacks":{…},               the recipes of its callbacks, if it has any, see `jcache.traces.callbacks`
      "objects":{…},                 the recipes of objects in the structure, if it has any, likewise
      "effects":[str],               JAX's names of its effects, if it has any
-     "settings":[[str,…]]}          the attributes and globals that tracing sets, with their values, if it sets any, see
-                                    `jcache.fingerprint.restored`
+     "settings":[[str,int,…]]}      the attributes and variables that tracing sets, with their values, if it sets any,
+                                    see `jcache.fingerprint.restored`
 
 A **program** is the StableHLO of a trace for one placement and donation of the arguments; its parent is the trace. Its
 payload is a portable artifact. Its key parts are:

@@ -137,5 +137,5 @@ class Miss:
             callbacks=compilation.callbacks,
             effects=compilation.effects,
             objects=self.objects,
-            settings=self.request.fingerprint.snapshot.settings or None,
+            settings=self.request.fingerprint.snapshot.sets.settings or None,
         )

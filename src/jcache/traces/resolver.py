@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache import clock
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
-from jcache.fingerprint import restored
 from jcache.fingerprint.arguments import Call
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.io import memos
@@ -151,7 +150,7 @@ class Resolver:
             operands = [request.leaves[i] for i in trace.kept]
             asking = meshes.constrain_to_mesh(operands, trace.mesh)
             made, effects = self._made_again(looked_up, trace.callbacks, are_called=True), named(trace.effects)
-            set_again = restored.setter(trace.settings, request.fingerprint.snapshot.places())
+            set_again = request.fingerprint.snapshot.setter(trace.settings)
             values = stablehlo.bind_marker(request.key, asking, results, replay, made, effects)
             values = values if asking is not operands else meshes.constrain_to_mesh(values, trace.mesh)
         except (DamagedEntry, LookupError, NotStorable, Unresolved) as error:

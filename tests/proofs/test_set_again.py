@@ -1,0 +1,151 @@
+"""What calls set is there after they were served, as if they had been traced: for other calls, and for other code.
+
+Programs are drawn: functions that set flags, texts, numbers, tables and arrays of each other, and use them. Beside the
+model of the cache there are whole programs, which run under `jax.jit` and `jcache.jit`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from jcache.fingerprint import changed_meanwhile, fingerprint
+from jcache.fingerprint.restored import Settings
+from tests.helpers.fingerprints import imported
+
+STATE = """
+import numpy as np
+ready, text, total, first, pair, none = False, 'a', 0.0, None, (1, 'b'), None
+table, memo, nested = {}, {}, {'deep': {}, 'on': False}
+class State:
+    kind, made = 'k', None
+    def __init__(self):
+        self.ready, self.text, self.total, self.first, self.array = False, 'a', 0.0, None, None
+        self.table, self.inner = {}, Inner()
+    def numbers(self, x):
+        if self.array is None:
+            self.array = np.arange(x + 1.0)
+        return self.array
+    def __call__(self, x):
+        self.first = self.first or (x, 'first')
+        return self.first[0]
+class Inner:
+    def __init__(self): self.on = None
+state, same = State(), State()
+alias = state
+def around():
+    on, last = False, None
+    def turn(x):
+        nonlocal on, last
+        on, last = not on, (x, last and last[0])
+    def is_on(): return on
+    def latest(): return 0 if last is None else last[0]
+    return turn, is_on, latest
+turn, is_on, latest = around()
+def kept(x):
+    if not hasattr(kept, 'value'): return 0
+    kept.value = (x,)
+    return len(kept.value)
+kept.value = None
+"""
+LINES = (
+    *(
+        "ready = True",
+        "ready = not ready",
+        "text += 'b'",
+        "total += x / 2",
+        "first = first or (x,)",
+        "pair = (x, pair[1])",
+    ),
+    *("table[x] = 'a'", "table['f'] = 0.5", "table.setdefault(x, (x, 2.5))", "memo[x] = np.arange(x)", "none = ready"),
+    *("if x not in memo: memo[x] = np.arange(x * 2)", "nested['deep'][x] = 'c'", "nested['on'] = True", "turn(x)"),
+    *("state.ready = True", "state.text = state.text + 'c'", "state.total += 0.5", "state.numbers(x)", "kept(x)"),
+    *("state.table[x] = True", "state.inner.on = not state.inner.on", "State.made = 'made'", "alias.text += 'd'"),
+    *("same.ready = state.ready", "state(x)", "state.first = None", "State.kind = State.kind + 'l'", "first = None"),
+    *("x += ready", "x += len(text)", "x += int(total * 2)", "x += first is None", "x += first[0] if first else 3"),
+    *("x += len(table)", "x += len(memo)", "x += int(sum(map(np.sum, memo.values())))", "x += len(nested['deep'])"),
+    *(
+        "x += nested['on']",
+        "x += state.ready",
+        "x += len(state.text)",
+        "x += int(state.total * 2)",
+        "x += len(state.kind)",
+    ),
+    *(
+        "x += int(state.numbers(x).sum())",
+        "x += len(state.table)",
+        "x += bool(state.inner.on)",
+        "x += is_on() + latest()",
+    ),
+    *(
+        "x += state(x)",
+        "x += State.made is None",
+        "x += same.ready",
+        "x += len(alias.text)",
+        "x += kept(x)",
+        "x += pair[0]",
+    ),
+    *("for each in table: x += each if type(each) is int else 1", "x += 0 if none is None else 1 + none"),
+)
+STARTS = 3
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[str, list[tuple[str, int]]]:
+    """Draw the source of a module and the calls of its functions."""
+    source, names = STATE, []
+    for number in range(draw(st.integers(1, 3))):
+        lines = draw(st.lists(st.sampled_from(LINES), min_size=1, max_size=5))
+        body = "".join(f"    {line}\n" for line in lines)
+        source += f"def f_{number}(x):\n    global ready, text, total, first, pair, none\n{body}    return x\n"
+        names.append(f"f_{number}")
+    calls = st.tuples(st.sampled_from(names), st.integers(1, 3))
+    return source, draw(st.lists(calls, min_size=1, max_size=6))
+
+
+def shown(module: Any) -> str:
+    """Return the state of a module as a text."""
+    state = module.state
+    held = vars(state) | {"inner": state.inner.on}
+    variables = [getattr(module, each) for each in "ready text total first pair none table memo nested".split()]
+    return repr([variables, held, module.State.kind, module.State.made, module.same.ready, module.kept.value]) + repr(
+        [module.is_on(), module.latest()]
+    )
+
+
+class Model:
+    """A cache of results by the key of a trace and what lies beside it, each with what its call sets."""
+
+    def __init__(self) -> None:
+        self._found: dict[object, tuple[object, Settings]] = {}
+        self.hits = 0
+
+    def call(self, function: Any, argument: int) -> object:
+        made = fingerprint(function, (argument,), for_trace=True)
+        key = made.hash, tuple(made.loose.items())
+        if (known := self._found.get(key)) is not None:
+            made.snapshot.setter(known[1])()
+            self.hits += 1
+            return known[0]
+        result = function(argument)
+        if not changed_meanwhile(made, function, (argument,), {}):
+            self._found[key] = result, made.snapshot.sets.settings
+        return result
+
+
+@pytest.mark.whole
+@given(program=programs())
+def test_a_served_call_sets_what_a_traced_one_sets(
+    program: tuple[str, list[tuple[str, int]]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each result and the state after each start are those of plain Python."""
+    source, calls = program
+    directory: Path = tmp_path_factory.mktemp("set")
+    with imported(directory, source) as module:
+        expected = [getattr(module, name)(argument) for name, argument in calls], shown(module)
+    model = Model()
+    for start in range(STARTS):
+        with imported(directory, source) as module:
+            found = [model.call(getattr(module, name), argument) for name, argument in calls], shown(module)
+        assert found == expected, (start, source.partition("kept.value = None")[2], calls)
