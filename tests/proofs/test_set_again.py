@@ -88,6 +88,7 @@ LINES = (
     ),
     *("for each in table: x += each if type(each) is int else 1", "x += 0 if none is None else 1 + none"),
 )
+VARIABLES = ("ready", "text", "total", "first", "pair", "none", "table", "memo", "nested")
 STARTS = 3
 
 
@@ -106,12 +107,9 @@ def programs(draw: st.DrawFn) -> tuple[str, list[tuple[str, int]]]:
 
 def shown(module: Any) -> str:
     """Return the state of a module as a text."""
-    state = module.state
-    held = vars(state) | {"inner": state.inner.on}
-    variables = [getattr(module, each) for each in "ready text total first pair none table memo nested".split()]
-    return repr([variables, held, module.State.kind, module.State.made, module.same.ready, module.kept.value]) + repr(
-        [module.is_on(), module.latest()]
-    )
+    held = vars(module.state) | {"inner": module.state.inner.on, "latest": module.latest(), "on": module.is_on()}
+    others = module.State.kind, module.State.made, module.same.ready, module.kept.value
+    return repr([*(getattr(module, each) for each in VARIABLES), held, others])
 
 
 class Model:

@@ -5,9 +5,8 @@ same. So the later walk sees the earlier state of a container that only grew, of
 one, and of a private attribute that an object of a library has set for the first time. There are exceptions: a
 container that the caller passed, for the caller may look for what was added; an integer that the code uses for more
 than to count, such as one that makes each key of a random generator another one; a container that the code uses in any
-other way than as a log, which only gets items, or a dict as a memo of arrays, which is also asked for them; and a
-container that the code only fills, since what it gets is there for other code: a dict that gets shapes or types of
-arrays, and any one that gets functions or the structures of pytrees, which no log has.
+other way than as a log, which only gets items, or a dict as a memo; and a container that the code only fills for other
+code, such as one that gets functions. What a served call can set again is no exception, see `SetValues`.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -97,7 +96,6 @@ class ValueSnapshot:
         return self._summed[1]
 
     def uses_any(self, names: Set[str]) -> bool:
-        """Return whether code uses one of some names."""
         return any(not each.used.isdisjoint(names) for each in self.uses)
 
     def visit(self, function: FunctionType, known: Meaning, *, is_generated: bool) -> None:

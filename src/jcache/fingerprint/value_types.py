@@ -28,7 +28,8 @@ from jcache.fingerprint import name_resolution, opaque, origins
 from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import is_shared_random
 from jcache.fingerprint.classes import OF_MEMBERS
-from jcache.fingerprint.encoding import SCALARS, several, tagged, text, unordered
+from jcache.fingerprint.encoding import SCALARS, several, tagged, text
+from jcache.fingerprint.sets import of_sets
 
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
@@ -54,32 +55,8 @@ def member(encoder: Encoder, value: Any) -> bytes:
     return several(b"enum", [encoder.class_(kind), *held])
 
 
-def _sort_key(value: Any) -> tuple[str, ...]:
-    """Return a key that sorts the items of a set, because a set's own order differs between processes."""
-    kind = type(value)
-    named = isinstance(value, type | types.FunctionType)
-    shown = repr(value) if kind in SCALARS else value.__qualname__ if named else ""
-    return kind.__module__, kind.__qualname__, shown
-
-
 def _dict(encoder: Encoder, value: Any) -> bytes:
     return encoder.mapping(b"dict", dict.items(value))
-
-
-def _unordered(tag: bytes, kind: Any) -> Handler:
-    def encode(encoder: Encoder, value: Any) -> bytes:
-        items = sorted(kind.__iter__(value), key=_sort_key)
-        objects = collections.Counter(type(each) for each in items if not _is_plain(each))
-        if any(count > 1 for count in objects.values()):
-            encoder.snapshot.is_ordered = False
-        return unordered(tag, [encoder.encode(each) for each in items])
-
-    return encode
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value, or all that a tuple holds, is a scalar."""
-    return type(value) in SCALARS or (type(value) is tuple and all(type(each) in SCALARS for each in value))
 
 
 def _sequence(tag: bytes, kind: Any) -> Handler:
@@ -226,8 +203,8 @@ _BASES: Final[Mapping[type, Handler]] = {
         b"defaultdict", [encoder.encode(value.default_factory), _dict(encoder, value)]
     ),
     dict: _dict,
-    set: _unordered(b"set", set),
-    frozenset: _unordered(b"frozenset", frozenset),
+    set: of_sets(b"set", set),
+    frozenset: of_sets(b"frozenset", frozenset),
     collections.deque: lambda encoder, value: several(
         b"deque", [encoder.encode(value.maxlen), *encoder.items(collections.deque.__iter__(value))]
     ),
