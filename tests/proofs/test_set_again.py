@@ -12,7 +12,14 @@ from hypothesis import given, strategies as st
 
 from jcache.fingerprint import changed_meanwhile, fingerprint
 from jcache.fingerprint.restored import Settings
+from jcache.store.roots import open_root
+from jcache.store.store import Store
+from jcache.verify.result import VerifyRequest
+from jcache.verify.verification import verify
 from tests.helpers.fingerprints import imported
+from tests.helpers.jax_programs import run
+
+PROGRAM = (Path(__file__).parent.parent / "programs" / "set_again.py").read_text()
 
 STATE = """
 import numpy as np
@@ -147,3 +154,15 @@ def test_a_served_call_sets_what_a_traced_one_sets(
         with imported(directory, source) as module:
             found = [model.call(getattr(module, name), argument) for name, argument in calls], shown(module)
         assert found == expected, (start, source.partition("kept.value = None")[2], calls)
+
+
+@pytest.mark.full
+def test_programs_find_what_served_calls_have_set(tmp_path: Path) -> None:
+    """In whole processes, from the second start on: results and state are those of `jax.jit`, and all calls hits."""
+    right = run(PROGRAM, "jax", tmp_path / "jax").value
+    for start in range(3):
+        found = run(PROGRAM, "jcache", tmp_path / "root").value
+        assert (found["results"], found["state"]) == (right["results"], right["state"])
+        assert start == 0 or {outcome for _, outcome, _ in found["outcomes"]} == {"hit"}, found["outcomes"]
+    with Store(open_root(tmp_path / "root")) as store:
+        assert verify(store, VerifyRequest()).findings == []

@@ -17,6 +17,8 @@ from functools import partial
 from types import CellType, NoneType
 from typing import Any, Final, cast
 
+from jcache.fingerprint.readings import Readings
+
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
 PLAIN: Final = frozenset({NoneType, bool, int, float, str})
@@ -29,6 +31,8 @@ Settings = list[list[Any]]
 """The names and numbers of what a call sets, and the values as JSON: a plain value as it is, ``{"tuple": [value]}``,
 and for an array of numpy ``{"array": [type, shape, base64]}``; for a dict ``{"items": value}`` with the pairs that it
 gets."""
+Copies = Mapping[int, tuple[Set[str], Any]]
+"""The names of containers, and what was in them, by their addresses."""
 Store = Callable[[Any], None]
 Places = Mapping[str, list[Store | None]]
 
@@ -58,31 +62,40 @@ class SetValues:
             Whether it is noted.
         """
         kind, then = type(value), before.get(place, value)
-        is_other = kind is not type(then) or (kind is not int and value != then)
-        if type(then) not in PLAIN or not is_other:
+        if type(then) not in PLAIN or _is_equal(then, value) or kind is type(then) is int:
             return False
-        if stores([place], alive)[place[1]] == [None] or _as_json(value, map(id, alive)) is None:
+        if (
+            Readings().has(kind, value)
+            or stores([place], alive)[place[1]] == [None]
+            or _as_json(value, map(id, alive)) is None
+        ):
             return False
         number = [each for each in before if each[1] == place[1]].index(place)
         self._values[place[1], number] = value
         return True
 
-    def grows(self, at: int, now: Any, copies: Mapping[int, tuple[Set[str], Any]], alive: Iterable[object]) -> bool:
-        """Note the items that a dict has got, if they can be added again, and none is an integer, which may count.
+    def grows(self, at: int, now: Any, copies: Copies, alive: Iterable[object]) -> bool:
+        """Note the items that a dict has got, if they can be set again, and none is an integer, which may count.
 
         Args:
             at: the earlier address of the dict.
             now: the dict as it is.
-            copies: the names and earlier copies of all containers, by their addresses.
+            copies: the earlier copies of all containers.
             alive: the objects among which they are.
 
         Returns:
             Whether they are noted.
         """
         names, before = copies[at]
-        items = tuple((key, value) for key, value in now.items() if key not in before)
-        is_counted = any(type(value) is int for _, value in items)
-        if not items or is_counted or all(at != id(each) for each in alive) or _as_json(items, map(id, alive)) is None:
+        missing = object()
+        pairs = ((key, value, before.get(key, missing)) for key, value in now.items())
+        changed = [each for each in pairs if each[1] is not each[2] and not _is_equal(each[2], each[1])]
+        items = tuple((key, value) for key, value, _ in changed)
+        if not all(then is missing or type(then) in PLAIN for *_, then in changed) or before.keys() - now.keys():
+            return False
+        if any(type(value) is int and (then is missing or type(then) is int) for _, value, then in changed):
+            return False
+        if not items or all(at != id(each) for each in alive) or _as_json(items, map(id, alive)) is None:
             return False
         name = min(names)
         self._items[name, [each for each, (known, _) in copies.items() if name in known].index(at)] = items
@@ -130,6 +143,15 @@ def _store_of(holder: Any, name: str) -> Store | None:
     return partial(held.__setitem__, name) if type(held) is dict and name in held else None
 
 
+def by_name(copies: Copies, alive: Iterable[object]) -> dict[str, list[Any]]:
+    """Return the containers by their names; None for one that is not there any more."""
+    objects, found = {id(each): each for each in alive}, dict[str, list[Any]]()
+    for at, (names, _) in copies.items():
+        for name in names:
+            found.setdefault(name, []).append(objects.get(at))
+    return found
+
+
 def setter(settings: Settings, places: Places, dicts: Mapping[str, list[Any]]) -> Callable[[], None]:
     """Return a function that sets values again.
 
@@ -155,6 +177,11 @@ def setter(settings: Settings, places: Places, dicts: Mapping[str, list[Any]]) -
             each()
 
     return set_again
+
+
+def _is_equal(before: Any, now: Any) -> bool:
+    """Return whether two plain values are the same to any code but one that asks for their addresses."""
+    return type(before) is type(now) and type(now) in PLAIN and repr(before) == repr(now)
 
 
 def _as_json(value: Any, known: Iterable[int]) -> Any:

@@ -22,7 +22,7 @@ from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.growth import MEMOS, counts, has_grown, is_memo, is_same, tells
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.receivers import Ask, Passed
-from jcache.fingerprint.restored import Place, Settings, SetValues, setter, stores
+from jcache.fingerprint.restored import Place, Settings, SetValues, by_name, setter, stores
 from jcache.fingerprint.side_effects import HIDDEN, Changed, SideEffects, UsesByName, holders
 from jcache.fingerprint.ways import DEEPEST, item_name
 
@@ -84,8 +84,8 @@ class ValueSnapshot:
         return [each for each in labels if not is_same(before.get(each, missing), after.get(each, missing))]
 
     def clear(self) -> None:
-        self._copies, self._values, self.alive, self._unread, self._private = {}, {}, [], {}, {}
-        self.uses, self._visited, self._passed, self.functions, self._states = [], [], {}, {}, {}
+        self._copies, self._values, self.alive, self._unread, self._private, self._states = {}, {}, [], {}, {}, {}
+        self.uses, self._visited, self._passed, self.functions = [], [], {}, {}
 
     @property
     def uses_by_name(self) -> UsesByName:
@@ -239,14 +239,15 @@ class ValueSnapshot:
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""
         names, copy = self._copies.get(id(container), (set[str](), None))
-        if copy is None or not has_grown(copy, container):
+        if copy is None or type(copy) is not type(container):
             return container
         if type(copy) in MEMOS:  # a private dict of a library's object is a memo
             private = ("(library)[_", "(library)[]")
             names = {each for each in names if not each.startswith(private) or each.startswith(_OF_CONFIGURATIONS)}
-            if names and self._sets_again and not counts(copy, container):
-                is_set_again = self.sets.grows(id(container), container, self._copies, self.alive)
-                names = set() if is_set_again else names
+            if names and self._sets_again and self.sets.grows(id(container), container, self._copies, self.alive):
+                return copy
+        if not has_grown(copy, container):
+            return container
         if counts(copy, container) or (len(copy) < len(container) and not is_memo(copy, container)):
             self._more.update(names)
         elif len(copy) < len(container):
@@ -274,11 +275,9 @@ class ValueSnapshot:
 
     def setter(self, settings: Settings | None) -> Callable[[], None]:
         """Return a function that sets again what a call has set; raise LookupError if that is not there."""
-        alive, containers = {id(each): each for each in self.alive}, dict[str, list[Any]]()
-        for at, (names, _) in self._copies.items():
-            for name in names:
-                containers.setdefault(name, []).append(alive.get(at))
-        return setter(settings, stores(self._values, self._holders()), containers) if settings else lambda: None
+        if not settings:
+            return lambda: None
+        return setter(settings, stores(self._values, self._holders()), by_name(self._copies, self.alive))
 
     def side_effects(self, now: "ValueSnapshot") -> SideEffects:
         """Return what has counted or grown, as a later walk has found."""
