@@ -231,7 +231,6 @@ def _decoded(value: Any) -> Any:
         return value
     if _TUPLE in value:
         return tuple(map(_decoded, value[_TUPLE]))
-    import numpy
-
+    numpy: Any = sys.modules["numpy"]  # which JAX has imported
     kind, shape, content = value[_ARRAY]
     return numpy.frombuffer(bytearray(base64.b64decode(content)), numpy.dtype(kind)).reshape(shape).copy()
