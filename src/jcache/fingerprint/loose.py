@@ -23,6 +23,7 @@ from jcache.fingerprint.values import Encoder
 from jcache.jax_internals.registry import registry
 
 FUNCTIONS: Final = "(functions)"  # stands among the names of globals for all functions to which they lead
+READINGS: Final = "(readings)"  # and for all clock readings and random names, which code seldom computes with
 _MAX_VALUES: Final = 10_000  # inside of one value; further ones do not count
 _MAX_IN_GLOBAL: Final = 500  # inside of one global of a module of which all count,
 _MAX_IN_FURTHER: Final = 10  # and inside of one after many
@@ -87,10 +88,11 @@ class LooseDigests:
     def _of_items(self, module: "ModuleGlobals") -> dict[str, str]:
         """Return the digests of a module's globals by name, and one of all functions to which they lead.
 
-        A global that is a clock reading does not count, but for what a text says besides.
+        A global that is a clock reading counts only in one digest of all of them, but for what a text says besides.
         """
-        found, reached = {}, list[FunctionType]()
+        found, reached, readings = {}, list[FunctionType](), list[str]()
         for name, value in module.items.items():
+            readings += [f"{name} {value}"] if self._readings.has(type(value), value) else []
             if self._is_number(value):
                 continue
             digest, functions = self._in_global(self._readings.rest_of(value), _LooseEncoder.encode)
@@ -101,6 +103,7 @@ class LooseDigests:
             following = sorted(own.values())
         else:
             following = self._following(reached, _MAX_IN_GLOBAL)
+        found |= {READINGS: shortened(sha256(text("\n".join(readings))))} if readings else {}
         return found | {FUNCTIONS: shortened(sha256(b"".join(following)))}
 
     def _in_global(self, value: Any, encode: "_Encode") -> tuple[bytes, list[FunctionType]]:

@@ -31,6 +31,7 @@ _KEEP_STATE: Final = frozenset(  # modules with classes whose objects tell code 
 )  # fmt: skip
 _OF_FILES: Final = frozenset({"mode"})
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple, collections.deque, collections.UserDict)
+_ITERATED: Final = ("tqdm.std", "iterable")  # that of a progress bar
 _USUAL_ENCODINGS: Final = frozenset({"none", "utf-8", "utf8"})
 _READ_BY: Final = {"_exception": "result"}
 _CACHES: Final = (type, types.ModuleType, functools._lru_cache_wrapper)
@@ -62,8 +63,10 @@ def beside(encoder: Encoder, value: Any) -> bytes:
             encoder.aside.add(name)
         if type(each) in SCALARS and not encoder.is_reading(each):
             others[name] = each
-        elif (type(each) in _CONTAINERS and (is_own or (kind.__module__ in _HOLDERS and not is_logger))) or (
-            not encoder.is_library(type(each)) or (is_own and type(each) is types.SimpleNamespace)
+        elif (
+            (kind.__module__, name) == _ITERATED
+            or (type(each) in _CONTAINERS and (is_own or (kind.__module__ in _HOLDERS and not is_logger)))
+            or (not encoder.is_library(type(each)) or (is_own and type(each) is types.SimpleNamespace))
         ):
             encoder.set_aside(f"{name} of {kind.__qualname__}", each)
     if is_logger:

@@ -224,7 +224,9 @@ _BASES: Final[Mapping[type, Handler]] = {
 _EXACT: Final[Mapping[type, Handler]] = {
     collections.Counter: lambda encoder, value: several(b"counter", [_dict(encoder, value)]),
     uuid.UUID: lambda encoder, value: (
-        encoder.reading(value) if value.version in {1, 4} else encoder.encode((value.int, value.is_safe.name))
+        encoder.reading(value)
+        if value.version in {1, 4} and not encoder.is_given
+        else encoder.encode((value.int, value.is_safe.name))
     ),
     itertools.count: _texts(b"count", repr),
     range: _parts(b"range", "start", "stop", "step"),

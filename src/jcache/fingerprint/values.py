@@ -187,8 +187,8 @@ class Encoder:
         return value
 
     def is_reading(self, value: Any) -> bool:
-        """Return whether a scalar is a clock reading."""
-        return self._readings.has(type(value), value)
+        """Return whether a scalar is a clock reading; one that the caller has passed is an argument like any other."""
+        return not self.is_given and self._readings.has(type(value), value)
 
     def items(self, values: Iterable[Any]) -> list[bytes]:
         encodings, place = list[bytes](), self.place

@@ -9,6 +9,7 @@ from jcache.fingerprint import Fingerprint
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.graphs.roots import GRAPHS
 from jcache.layout import Root
+from jcache.runtime.worlds import surroundings
 from jcache.runtime.worlds.comparisons import Comparisons
 from jcache.runtime.worlds.digests import digests_of
 from jcache.runtime.worlds.judgement import Check, judge
@@ -42,7 +43,7 @@ class GraphWorld:
     ) -> None:
         self.root = root
         self._key = key
-        self._loose = fingerprint.loose
+        self._loose, self._place = fingerprint.loose, surroundings.place()
         self._by_chance = bool(fingerprint.chance)
         self._check = check
         self._comparisons = Comparisons(root, GRAPHS, shared)
@@ -52,8 +53,9 @@ class GraphWorld:
         self.look_again()
 
     def is_of(self, call: KeyedCall) -> bool:
-        """Return whether a call is in this root, and all that its key leaves out is as it was."""
-        return self.root == call.store.root and self._loose == call.fingerprint.loose
+        """Return whether a call is in this root and directory, and all that its key leaves out is as it was."""
+        is_here = self.root == call.store.root and self._place == surroundings.place()
+        return is_here and self._loose == call.fingerprint.loose
 
     def look_again(self) -> bool:
         """Read what other processes have compared meanwhile; return whether a graph may be served."""

@@ -17,10 +17,11 @@ from jcache.store.directories import opened
 
 NAME: Final = "digests"
 _MOST: Final = 5_000
+_NUMBER: Final = re.compile(r"""(?:^|[:=\s])\d{1,6}[\s"',]*$""")  # of a token in a vocabulary
 _LARGEST: Final = 16 << 20
 _VARIABLES: Final = re.compile(rb"""["']([A-Z][A-Z0-9_]{2,})["']|(?:environ|getenv)[^\n]{0,60}?["'](\w+)["']""")
 _SECRET: Final = re.compile(
-    r"passw|secret|credential|(api|access|private|auth)_?(key|token)|(^|[_.])token$", re.IGNORECASE
+    r"passw|secret|credential|(api|access|private|auth)_?(key|token)|(^|[_.])(token)$", re.IGNORECASE
 )
 Row = list[str]
 
@@ -30,12 +31,19 @@ def short(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:20]
 
 
-def is_secret(name: str) -> bool:
+def is_secret(name: str, value: str) -> bool:
     """Return whether the name of a variable or setting says that it holds a secret: no program depends on one.
+
+    A small number under the name of a token is none, but the number of a word, such as ``pad_token: 2``.
+
+    Args:
+        name: the name.
+        value: the value, or the line that has both.
 
     Its digest is not kept, from which a password could be guessed, and which would tell users from one another.
     """
-    return bool(_SECRET.search(name))
+    found = _SECRET.search(name)
+    return found is not None and not (found[3] and _NUMBER.search(value))
 
 
 def variables_in(source: bytes) -> set[str]:

@@ -173,7 +173,9 @@ def _text_of(content: bytes, has_comments: bool) -> _Text:  # noqa: FBT001
     except UnicodeDecodeError:
         text = content.decode("latin-1")
     found = _items(text, _COMMENTS if has_comments else ())
-    items = {name: "" if is_secret(name) or _is_timestamp(name, value) else _short(value) for name, value in found}
+    items = {
+        name: "" if is_secret(name, value) or _is_timestamp(name, value) else _short(value) for name, value in found
+    }
     return _Text(_short(text), items if len(items) <= _MOST_ITEMS else {})
 
 

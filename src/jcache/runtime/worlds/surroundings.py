@@ -48,7 +48,7 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
         found["code"] = _digest(code)
         variables = {*variables, *variables_in(code.encode(errors="replace"))}
     prefixes = _PREFIXES + tuple(f"{name.upper()}_" for name in packages if name not in _NO_PACKAGES)
-    for name in (name for name in list(os.environ) if not is_secret(name)):
+    for name in (name for name in list(os.environ) if not is_secret(name, os.environ.get(name, ""))):
         if name == "PYTHONHASHSEED" or ((name in variables or name.startswith(prefixes)) and not _is_of_caches(name)):
             found[f"environment {name}"] = _digest(_relative(os.environ.get(name, ""), top))
     return found, reason
@@ -72,7 +72,7 @@ def _by_name(arguments: list[str]) -> dict[str, str]:
             name, value = f"{sum(one.isdecimal() for one, _ in values) + 1}", each
         elif not equals and not after.startswith("-"):
             value = next(given)[0]
-        values.append((name, "" if is_secret(name.replace("-", "_")) else value))
+        values.append((name, "" if is_secret(name.replace("-", "_"), value) else value))
     names = [name for name, _ in values]
     found = {f"argument {each}": _digest([value for name, value in values if name == each]) for each in names}
     return {"arguments": _digest(names), **found}
@@ -99,6 +99,11 @@ def _main_code() -> tuple[str | None, str | None]:
 def _relative(text: str, top: str) -> str:
     """Return a path below the program's directory from there; any other text as it is."""
     return os.path.relpath(text, top) if text.startswith(os.path.join(top, "")) else text
+
+
+def place() -> tuple[str, ...]:
+    """Return the working directory and the arguments of the program, which it may change while it runs."""
+    return _working_directory(), *_arguments()
 
 
 def _working_directory() -> str:
