@@ -57,15 +57,19 @@ def test_what_is_compared_or_shown(body: str) -> None:
     assert asked_of_n(body) == {receivers.COMPARED}
 
 
-@pytest.mark.parametrize(
-    "body", ["if x: raise ValueError(f'bad {n}')", "assert x, f'{n!r} of {y}'", "raise f(f'{n:>9}', x) from None"]
+RAISES = (
+    *("if x: raise ValueError(f'bad {n}')", "assert x, f'{n!r} of {y}'", "raise f(f'{n:>9}', x) from None"),
+    *("raise f('bad', n)", "raise f('bad %s' % n)", "raise f(n == x)"),
 )
+
+
+@pytest.mark.parametrize("body", RAISES)
 def test_what_is_shown_in_the_text_of_an_error(body: str) -> None:
     """It decides nothing unless code handles the error."""
     assert asked_of_n(body) == {receivers.RAISED}
 
 
-@pytest.mark.parametrize("body", ["y = f'{n}'\n    raise f(y)", "raise f(n == x)"])
+@pytest.mark.parametrize("body", ["y = f'{n}'\n    raise f(y)", "raise f(str(n))", "raise f(g(n))"])
 def test_what_else_is_used_in_the_statement_of_an_error(body: str) -> None:
     assert receivers.RAISED not in asked_of_n(body)
 

@@ -16,7 +16,7 @@ NAMED: Final = "(name)"
 COMPARED: Final = "=="
 """What is asked by comparing or showing something, by putting it into a container or looking for it there."""
 RAISED: Final = "raise"
-"""What is asked by showing something in the text of an error, as in ``raise ValueError(f"{n}")``."""
+"""What is asked by showing something in an error, as in ``raise ValueError(f"{n}")``."""
 GLOBAL: Final = "global"
 CELL: Final = "cell"
 METHOD: Final = "method"
@@ -68,6 +68,8 @@ def taken_by(listing: list[Step], at: int) -> tuple[Ask, ...]:
         if each.name != "KW_NAMES" and above + each.effect < 1:
             above -= each.name == "CALL_KW"  # the names of keywords are above the arguments then
             is_argument = each.name in _CALLS and above < each.number and not listing[at].called
+            if is_argument and listing[end + 1].name == _RAISES:
+                return (RAISED,)
             return _called(listing, at, end, each.number - 1 - above) if is_argument else (_used_by(listing, end),)
         above += each.effect
     return (None,)
@@ -77,9 +79,9 @@ def _used_by(listing: list[Step], at: int) -> Ask:
     """Return how the instruction at a place, which is no call, uses something."""
     name, after = listing[at].name, (each.name for each in listing[at:])
     last = next((each for each in after if each == _RAISES or each.startswith(ENDS_STATEMENT)), "")
-    if name in _SHOWS and last == _RAISES:
-        return RAISED
-    return COMPARED if name in _COMPARES else None
+    if name not in _COMPARES:
+        return None
+    return RAISED if last == _RAISES else COMPARED
 
 
 def _called(listing: list[Step], at: int, end: int, place: int) -> tuple[Ask, ...]:

@@ -212,9 +212,8 @@ def _use(encoder: Encoder, found: Narrowed) -> Use:
     """Return how code uses a dict, a configuration or an object that is compared by its fields."""
     asked = set[str | None]().union(*map(encoder.snapshot.asked_of, found.names))
     encoder.names |= encoder.snapshot.items()
-    if RAISED in asked:
-        asked.add(COMPARED if any(each.handles_errors for each in encoder.snapshot.uses) else PASSED)
-        asked.remove(RAISED)
+    is_raised = RAISED in asked and not any(each.handles_errors for each in encoder.snapshot.uses)
+    asked = asked - {RAISED} if is_raised else {COMPARED if each == RAISED else each for each in asked}
     if _is_argument(found.names):  # what gets an argument may hand it to the caller
         is_whole = not asked.isdisjoint({None, COMPARED, PASSED}) or _is_whole(encoder, found, asked)
     elif compares_fields(found.kind):
@@ -223,7 +222,7 @@ def _use(encoder: Encoder, found: Narrowed) -> Use:
             return Use.HANDED_ON
     else:
         is_whole = _is_whole(encoder, found, asked)
-    return Use.WHOLE if is_whole else Use.HANDED_ON if PASSED in asked else Use.BY_NAME
+    return Use.WHOLE if is_whole else Use.HANDED_ON if is_raised or PASSED in asked else Use.BY_NAME
 
 
 def _attributes(asked: Set[str | None]) -> set[str]:

@@ -17,7 +17,9 @@ _STORED: Final = {
     "STORE_GLOBAL": GLOBALS, "STORE_NAME": GLOBALS, "STORE_DEREF": CELLS, "STORE_ATTR": ATTRIBUTE,
 }  # fmt: skip
 ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
-TELLS: Final = frozenset({"debug", "error", "info", "log", "warning"})  # methods of a logger
+TELLS: Final = frozenset(  # methods of a logger
+    {"critical", "debug", "error", "exception", "fatal", "info", "log", "warning"}
+)
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
 STORE_ITEM: Final = "STORE_SUBSCR"
 _NO_STEP: Final = Step("", None, 0, called=False, effect=0)
