@@ -148,6 +148,28 @@ def test_a_served_call_needs_each_place(tmp_path: Path) -> None:
                     code.setter([other])
 
 
+def test_globals_of_several_modules_of_one_name(tmp_path: Path) -> None:
+    """A function that `exec` has made sets its own globals, and nothing is set again where two have different ones."""
+    text = "first = None\ndef turn():\n    global first\n    first = first or 'set'\n"
+    with imported(
+        tmp_path, "first = None\nspace = {'__name__': __name__}\n" + f"exec({text!r}, space)\nturn = space['turn']\n"
+    ) as model:
+        other = "def build(x): turn()"
+        settings = []
+        for own in (False, True):
+            model.space["first"] = None
+            exec(other, vars(model) if own else model.space)
+            build = (vars(model) if own else model.space)["build"]
+            made = fingerprint(build, (1,), for_trace=True)
+            build(1)
+            changed = changed_meanwhile(made, build, (1,), {})
+            settings.append(made.snapshot.sets.settings)
+            assert bool(changed) == own
+        model.space["first"] = None
+        fingerprint(model.space["build"], (1,), for_trace=True).snapshot.setter(settings[0])()
+        assert (model.first, model.space["first"], settings[1]) == (None, "set", [])
+
+
 def test_objects_in_a_set_are_told_apart_by_nothing(tmp_path: Path) -> None:
     """So nothing is set again where a walk has visited several of one type there."""
     text = source("for each in {*layers}: each.value = new") + "layers = frozenset(layers)\n"

@@ -14,7 +14,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
-from types import CellType, NoneType
+from types import CellType, FunctionType, NoneType
 from typing import Any, Final, cast
 
 from jcache.fingerprint.readings import Readings
@@ -122,25 +122,40 @@ def stores(places: Iterable[Place], alive: Iterable[object]) -> dict[str, list[S
         alive: the objects among which their holders are.
     """
     holders, found = {id(each): each for each in alive}, dict[str, list[Store | None]]()
+    spaces = _spaces(holders.values())
     for at, path in places:
         module, _, name = path.rpartition(".")
-        holder = sys.modules.get(module) if at == id(None) else holders.get(cast("int", at))
-        store = None if holder is None else _store_of(holder, name)
+        holder = holders.get(cast("int", at)) if at != id(None) else sys.modules.get(module)
+        is_known = at != id(None) or module not in spaces
+        store = _store_of(holder, name) if is_known else _store_in(spaces[module], name)
         found.setdefault(path, []).append(store)
     return found
 
 
+def _store_in(space: object, name: str) -> Store | None:
+    return partial(space.__setitem__, name) if type(space) is dict and name in space else None
+
+
+def _spaces(alive: Iterable[object]) -> dict[str, dict[str, Any] | None]:
+    """Return the globals of functions by the names of their modules; None where several have one name, as by `exec`."""
+    found = dict[str, dict[str, Any] | None]()
+    for each in alive:
+        if type(each) is FunctionType:
+            name = str(each.__globals__.get("__name__"))
+            found[name] = each.__globals__ if found.get(name, each.__globals__) is each.__globals__ else None
+    return found
+
+
 def _store_of(holder: Any, name: str) -> Store | None:
-    """Return a function that sets what an object, a module, a class or a cell holds under a name; None if it cannot."""
+    """Return a function that sets what an object, a class or a cell holds under a name; None if it cannot."""
     if type(holder) is CellType:
         return partial(setattr, holder, "cell_contents")
     if isinstance(holder, type):
         return partial(type.__setattr__, holder, name) if name in vars(holder) else None
     try:
-        held = object.__getattribute__(holder, "__dict__")
+        return _store_in(object.__getattribute__(holder, "__dict__"), name)
     except AttributeError:
         return None
-    return partial(held.__setitem__, name) if type(held) is dict and name in held else None
 
 
 def by_name(copies: Copies, alive: Iterable[object]) -> dict[str, list[Any]]:
