@@ -118,12 +118,14 @@ def test_any_value_comes_back_as_it_was(value: str, tmp_path_factory: pytest.Tem
         ("held.value = new", "np.arange(6).reshape(2, 3).T"), ("held.value = new", "np.array([object()])"),
         ("held.value = held.other = new", "np.arange(3)"), ("held.value = new", "(1, BASE)"),
         ("held.value = new", "'\\ud800'"), ("held.value = new", "np.zeros(1 << 20)"),
+        ("TABLE['a'] = TABLE.pop('a') + 1", "0"), ("TABLE['a'] = TABLE.pop('a')", "0"), ("TABLE.pop('a')", "0"),
         ("held.value = new", "np.broadcast_to(np.arange(3.0), (3,))"), ("del held.value", "None"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_set_again_is_told(statement: str, new: str, tmp_path: Path) -> None:
     """Objects, lists, views of what is there already, an array under two names, and what has no plain bytes."""
     with imported(tmp_path, source(statement, new)) as model:
+        model.TABLE.update(a=1.5, b=2.5)
         changed, settings = called(model)
     assert changed and settings == []
 

@@ -16,6 +16,8 @@ def has_grown(before: Any, now: Any) -> bool:
         return False
     if isinstance(before, dict):
         missing = object()
+        if [*now][: len(before)] != [*before]:  # an item was removed and added again
+            return False
         return all(is_same(value, now.get(key, missing)) for key, value in before.items())
     if isinstance(before, set):
         return bool(before <= now)

@@ -91,7 +91,9 @@ class SetValues:
         pairs = ((key, value, before.get(key, missing)) for key, value in now.items())
         changed = [each for each in pairs if each[1] is not each[2] and not _is_equal(each[2], each[1])]
         items = tuple((key, value) for key, value, _ in changed)
-        if not all(then is missing or type(then) in PLAIN for *_, then in changed) or before.keys() - now.keys():
+        if not all(then is missing or type(then) in PLAIN for *_, then in changed):
+            return False
+        if [*now][: len(before)] != [*before]:  # an item was removed, perhaps to be added again
             return False
         if any(type(value) is int and (then is missing or type(then) is int) for _, value, then in changed):
             return False
