@@ -24,6 +24,13 @@ TRACES = {
         results=(*TRACE.results, Result((2, 3, 4), "int8", is_weak=False, place=PLACE)),
         mesh=Mesh(("a",), (2,), (1, 0)),
     ),
+    "setting": TRACE._replace(
+        settings=[
+            ["a", 0, None],
+            ["m.b", 1, {"tuple": [1.5, {"array": ["<i8", [1], "AQAAAAAAAAA="]}]}],
+            ["c", 0, {"items": {"tuple": [{"tuple": ["k", True]}]}}],
+        ]
+    ),
     "calling": TRACE._replace(targets=("lapack", "größe"), callbacks={"codes": [1]}, effects=("ordered",)),
 }
 
@@ -55,6 +62,12 @@ def changed(**fields: Any) -> bytes:
         changed(results=[[[3], "float32"]]), changed(results=[[[-3], "float32", False]]),
         changed(results=[[[3], 32, False]]), changed(results=[[[3], "float32", False, [[["a"], [2]], []]]]),
         changed(results=[[[3], "float32", False, [[["a"], ["2"], ["Auto"]], ["a"]]]]),
+        changed(settings=[["a", 0]]), changed(settings=[["a", -1, 0]]), changed(settings=[[1, 0, 0]]),
+        changed(settings=3),
+        changed(settings=[["a", 0, [1]]]), changed(settings=[["a", 0, {"tuple": 3}]]), changed(settings=[["a", 0, {}]]),
+        changed(settings=[["a", 0, {"array": ["<i8", [2], "AQAAAAAAAAA="]}]]), changed(settings=[["a", "0", 0]]),
+        changed(settings=[["a", 0, {"array": ["O", [1], "AQAAAAAAAAA="]}]]), changed(settings=[["a", 0, {"items": 1}]]),
+        changed(settings=[["a", 0, {"items": {"tuple": [{"tuple": ["k"]}]}}]]),
         changed(targets=[3]), changed(effects=[3]), changed(mesh=[["a"], [2]]), changed(mesh=[["a"], [2.0], [0, 1]]),
     ],
 )  # fmt: skip

@@ -110,7 +110,7 @@ class SetValues:
         made = _as_json(values, map(id, alive))
         if made is None:
             return [f"`{(*places, *dicts)[0][0]}` was set"]
-        plain, added = (each[_TUPLE] for each in made[_TUPLE])
+        plain, added = (each[_TUPLE] for each in made[0][_TUPLE])
         found = [*plain, *({_ITEMS: each} for each in added)]
         self.settings = [[*name, value] for name, value in zip([*places, *dicts], found, strict=True)]
         return []
@@ -187,7 +187,7 @@ def setter(settings: Settings, places: Places, dicts: Mapping[str, list[Any]]) -
         if number >= len(there) or there[number] is None:
             raise LookupError(name)
         store = there[number].update if has_items else there[number]
-        found.append(partial(store, _decoded(value[_ITEMS] if has_items else value)))
+        found.append(partial(store, decoded(value[_ITEMS] if has_items else value)))
 
     def set_again() -> None:
         for each in found:
@@ -202,14 +202,14 @@ def _is_equal(before: Any, now: Any) -> bool:
 
 
 def _as_json(value: Any, known: Iterable[int]) -> Any:
-    """Return a value as JSON; None if it cannot be set again.
+    """Return a value as JSON, in a list; None if it cannot be set again.
 
     Args:
         value: the value.
         known: the addresses of objects that have been there before.
     """
     try:
-        made = {_TUPLE: _encoded(value, set(known))[_TUPLE]} if type(value) is tuple else [_encoded(value, set(known))]
+        made = [_encoded(value, set(known))]
         return made if len(json.dumps(made, ensure_ascii=False).encode()) <= _MAX_BYTES else None
     except (TypeError, ValueError):
         return None
@@ -243,11 +243,25 @@ def _encoded(value: Any, shared: set[int]) -> Any:
     return {_ARRAY: [value.dtype.str, list(value.shape), content]}
 
 
-def _decoded(value: Any) -> Any:
-    if not isinstance(value, dict):
+def checked(settings: Any) -> Settings | None:
+    """Return what was read as JSON; raise ValueError, KeyError or TypeError if it is nothing that `SetValues` makes."""
+    for name, number, value in settings or ():
+        values = value[_ITEMS][_TUPLE] if isinstance(value, dict) and _ITEMS in value else [value]
+        for each in values:
+            decoded(each)
+        if type(name) is not str or type(number) is not int or number < 0:
+            raise ValueError(name)
+        if values != [value] and not all(len(each[_TUPLE]) == len(("key", "value")) for each in values):
+            raise ValueError(name)
+    return cast("Settings | None", settings)
+
+
+def decoded(value: Any) -> Any:
+    """Return the value that is written as JSON."""
+    if type(value) in PLAIN:
         return value
     if _TUPLE in value:
-        return tuple(map(_decoded, value[_TUPLE]))
+        return tuple(map(decoded, value[_TUPLE]))
     numpy: Any = sys.modules["numpy"]  # which JAX has imported
     kind, shape, content = value[_ARRAY]
     return numpy.frombuffer(bytearray(base64.b64decode(content)), numpy.dtype(kind)).reshape(shape).copy()

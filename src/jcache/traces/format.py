@@ -41,6 +41,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache import clock
 from jcache.errors import DamagedEntry
+from jcache.fingerprint import restored
 from jcache.formats.envelope import Codec, EnvelopeHeader, seal
 from jcache.jax_internals.avals import Axes, Place, Result, named
 from jcache.jax_internals.meshes import Mesh
@@ -103,7 +104,7 @@ class Trace(NamedTuple):
                 callbacks=read.get("callbacks"),
                 effects=tuple(read.get("effects", ())),
                 objects=read.get("objects"),
-                settings=read.get("settings"),
+                settings=restored.checked(read.get("settings")),
             )
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             msg = f"A trace whose payload cannot be read: {error!r}."
