@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from jcache.fingerprint import fingerprint
+from jcache.fingerprint import changed_meanwhile, fingerprint
 from jcache.fingerprint.attributes import HANDED_ON
 from tests.helpers.fingerprints import imported
 
@@ -343,6 +343,23 @@ def test_what_is_left_out_of_what_is_handed_on(tmp_path: Path) -> None:
     assert "attribute name of Frozen" not in found.loose
 
 
+@pytest.mark.parametrize("kind", ["argparse.Namespace", "SimpleNamespace", "Holder"])
+def test_an_attribute_that_is_only_written_is_told(tmp_path: Path, kind: str) -> None:
+    """A served call would not set it."""
+    with imported(tmp_path, source("CFG.lr") + WRITER.replace("%s", kind)) as model:
+        found = fingerprint(model.write, (2.0,), for_trace=True)
+        model.write(2.0)
+        assert changed_meanwhile(found, model.write, (2.0,), {})
+
+
+WRITER = """
+from types import SimpleNamespace
+own = %s(1.0) if "%s" == "Holder" else %s(lr=1.0, name="a")
+own.lr, own.name = 1.0, "a"
+def write(x):
+    own.name = "b"
+    return own.lr * x
+"""
 CHECKED = """
 class Manager:
     def __enter__(self): return self

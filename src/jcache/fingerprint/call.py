@@ -10,7 +10,7 @@ from typing import Any, Final
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import name_resolution, origins
 from jcache.fingerprint.arguments import Call, bound, unfolded
-from jcache.fingerprint.attributes import ALL, FIELDS
+from jcache.fingerprint.attributes import ALL, FIELDS, HANDED_ON
 from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
@@ -22,7 +22,9 @@ from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
 from jcache.layout import storable
 
-_ATTRIBUTES: Final = ("attribute ", "class attribute ")  # the beginnings of the labels of those that no code names
+_ATTRIBUTES: Final = (  # the beginnings of the labels of those that no code names
+    "attribute ", f"{HANDED_ON}attribute ", "class attribute "
+)  # fmt: skip
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
