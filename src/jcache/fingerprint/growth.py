@@ -3,6 +3,7 @@
 # ruff: noqa: ANN401 - programs hold anything
 
 import collections
+from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
@@ -16,12 +17,15 @@ def has_grown(before: Any, now: Any) -> bool:
         return False
     if isinstance(before, dict):
         missing = object()
-        if [*now][: len(before)] != [*before]:  # an item was removed and added again
-            return False
-        return all(is_same(value, now.get(key, missing)) for key, value in before.items())
+        return has_all_keys(before, now) and all(is_same(each, now.get(key, missing)) for key, each in before.items())
     if isinstance(before, set):
         return bool(before <= now)
     return all(is_same(one, other) for one, other in zip(before, now, strict=False))
+
+
+def has_all_keys(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> bool:
+    """Return whether all keys of a dict are still there, before any new one: none was removed and added again."""
+    return [*now][: len(before)] == [*before]
 
 
 def counts(before: Any, now: Any) -> bool:

@@ -12,11 +12,12 @@ import base64
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import partial
 from types import CellType, FunctionType, NoneType
 from typing import Any, Final, cast
 
+from jcache.fingerprint.growth import has_all_keys
 from jcache.fingerprint.readings import Readings
 
 Place = tuple[object, str]
@@ -25,6 +26,7 @@ PLAIN: Final = frozenset({NoneType, bool, int, float, str})
 _ARRAY: Final = "array"
 _TUPLE: Final = "tuple"
 _ITEMS: Final = "items"
+_PAIR: Final = 2  # a key and a value
 _MAX_BYTES: Final = 1 << 20  # of all values that a call sets
 _KINDS: Final = frozenset("biufc")  # of the types of arrays
 Settings = list[list[Any]]
@@ -49,7 +51,7 @@ class SetValues:
         self._values: dict[tuple[str, int], Any] = {}
         self._items: dict[tuple[str, int], tuple[Any, ...]] = {}
 
-    def sets(self, place: Place, value: Any, before: Mapping[Place, Any], alive: Iterable[object]) -> bool:
+    def sets(self, place: Place, value: Any, before: Mapping[Place, Any], alive: Collection[object]) -> bool:
         """Note a value if it is another one than there was at a place, and can be set there again.
 
         Args:
@@ -74,7 +76,7 @@ class SetValues:
         self._values[place[1], number] = value
         return True
 
-    def grows(self, at: int, now: Any, copies: Copies, alive: Iterable[object]) -> bool:
+    def grows(self, at: int, now: Any, copies: Copies, alive: Collection[object]) -> bool:
         """Note the items that a dict has got, if they can be set again, and none is an integer, which may count.
 
         Args:
@@ -91,9 +93,7 @@ class SetValues:
         pairs = ((key, value, before.get(key, missing)) for key, value in now.items())
         changed = [each for each in pairs if each[1] is not each[2] and not _is_equal(each[2], each[1])]
         items = tuple((key, value) for key, value, _ in changed)
-        if not all(then is missing or type(then) in PLAIN for *_, then in changed):
-            return False
-        if [*now][: len(before)] != [*before]:  # an item was removed, perhaps to be added again
+        if not (has_all_keys(before, now) and all(then is missing or type(then) in PLAIN for *_, then in changed)):
             return False
         if any(type(value) is int and (then is missing or type(then) is int) for _, value, then in changed):
             return False
@@ -251,7 +251,7 @@ def checked(settings: Any) -> Settings | None:
             decoded(each)
         if type(name) is not str or type(number) is not int or number < 0:
             raise ValueError(name)
-        if values != [value] and not all(len(each[_TUPLE]) == len(("key", "value")) for each in values):
+        if values != [value] and not all(len(each[_TUPLE]) == _PAIR for each in values):
             raise ValueError(name)
     return cast("Settings | None", settings)
 

@@ -34,13 +34,12 @@ def short(data: bytes) -> str:
 def is_secret(name: str, value: str) -> bool:
     """Return whether the name of a variable or setting says that it holds a secret: no program depends on one.
 
-    A small number under the name of a token is none, but the number of a word, such as ``pad_token: 2``.
+    The digest of a secret is not kept, from which a password could be guessed, and which would tell users from one
+    another. A small number under a name that ends in ``token`` is no secret: ``pad_token: 2`` is the number of a word.
 
     Args:
         name: the name.
-        value: the value, or the line that has both.
-
-    Its digest is not kept, from which a password could be guessed, and which would tell users from one another.
+        value: the value, or the line that has the name and the value.
     """
     found = _SECRET.search(name)
     return found is not None and not (found[3] and _NUMBER.search(value))
