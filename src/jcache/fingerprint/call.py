@@ -8,7 +8,7 @@ from types import FunctionType, MappingProxyType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint import name_resolution, origins, places
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.attributes import ALL, FIELDS, HANDED_ON
 from jcache.fingerprint.chance import STATE_OF
@@ -90,7 +90,7 @@ def fingerprint(
         walk.snapshot.reads_all = not walk.names.isdisjoint({ALL, FIELDS})
         walk.snapshot.reads_variables = BY_FRAME in walk.names
         labels = sorted(walk.parts)
-        parts = Frozen((label, walk.parts[label].words) for label in labels)
+        parts = Frozen([*((label, walk.parts[label].words) for label in labels), *places.part_of(walk.loose).items()])
         aside = [each for each in walk.loose if each[0].startswith(STATE_OF)] if before else walk.loose
         loose = LooseDigests().by_label(aside)
         return Fingerprint(

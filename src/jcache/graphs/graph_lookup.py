@@ -141,8 +141,9 @@ class GraphLookup:
             raise Unresolved(f"{self._codec!r} cannot load it: its `load` raised {error!r}.") from error
 
     def _served(self, call: KeyedCall, opened: OpenedEntry, seconds: float, *, own: bool, waited: bool) -> None:
-        add_dependency(call.key, dependencies_of(opened.header, call.fingerprint.parts))
-        record_files(opened.header.key_parts)
+        found = dependencies_of(opened.header, call.fingerprint.parts)
+        add_dependency(call.key, found)
+        record_files(found)
         spared = 0.0 if waited else opened.header.build_seconds  # 0: the program has saved it, by `GraphCache.save`
         economics = Economics(loads=1, load_seconds=seconds, spared_seconds=spared) if spared else Economics(loads=1)
         if own:

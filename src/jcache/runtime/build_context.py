@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jcache import clock
+from jcache.fingerprint import places
 from jcache.fingerprint.io.reads import Reads
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, Root, name_of
-from jcache.runtime.worlds import world
+from jcache.runtime.worlds import surroundings, world
 from jcache.runtime.worlds.digests import digests_of
 from jcache.store.economics import Economics
 
@@ -68,6 +69,8 @@ class Build:
             _thread_builds.stack.pop()
             _all_builds.remove(self)
         self.found.update({**read.parts, **world.imported(loaded, digests_of(self.root))})
+        directories = places.directories(surroundings.program_directory())
+        self.found.update(places.bases_of(read.parts, directories))
         self.chance = frozenset(read.chance)
         self.is_temporary = read.is_temporary
         self.reason = None if read.reason is None else f"it {read.reason}."

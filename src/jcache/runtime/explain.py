@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from jcache.errors import DamagedEntry, Unresolved
 from jcache.findings import Finding
+from jcache.fingerprint import places
 from jcache.fingerprint.describe import labelled_changes, some
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import FileKind, Kind, Root, member, name_of
@@ -38,6 +39,8 @@ _DEPENDENCY_PREFIXES: Final = (
     "status ",
     "link ",
     "side effects",
+    places.LABEL,
+    *places.BASES,
 )  # how the labels of dependencies begin that are found during a build
 
 

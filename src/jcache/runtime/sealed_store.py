@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.findings import Damage, Finding, Stamp
+from jcache.fingerprint import places
 from jcache.fingerprint.describe import changes
 from jcache.fingerprint.io.digests import now
 from jcache.formats.envelope import EnvelopeHeader
@@ -24,6 +25,7 @@ from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.runtime.events import Refusal, refusal_of
 from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.warn import warn_once
+from jcache.runtime.worlds import surroundings
 from jcache.runtime.worlds.digests import digests_of
 from jcache.runtime.worlds.world import IMPORTED, imported_now
 from jcache.runtime.write_queue import WriteQueue
@@ -117,7 +119,17 @@ def dependencies_of(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[st
         header: the header of the entry.
         known: the parts of its key.
     """
-    return {label: text for label, text in header.key_parts.items() if label not in known}
+    return {label: text for label, text in parts_here(header, known).items() if label not in known}
+
+
+def parts_here(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts of an entry, with what it has read at the places where this process would read it.
+
+    Args:
+        header: the header of the entry.
+        known: the parts of its key.
+    """
+    return places.moved(header.key_parts, known, places.directories(surroundings.program_directory()))
 
 
 def staleness(header: EnvelopeHeader, known: Mapping[str, str], root: Root) -> list[str]:

@@ -53,6 +53,10 @@ def is_look(label: str) -> bool:
     return label.partition(" ")[0] in _AT_PATHS
 
 
+def is_variable(label: str) -> bool:
+    return label.startswith(f"{Look.VARIABLE} ")
+
+
 def path_of(label: str) -> str:
     return label.partition(" ")[2]
 

@@ -1,0 +1,163 @@
+"""Paths that are others in another process: those in a run's own directory, and those below the program's directory.
+
+A key leaves out clock readings and random names. Where such a text is part of the path of a file that was read, as in
+``runs/<time>/scale.npy``, another process reads another file. So an entry keeps these texts, and what it has read is
+compared with what is at the same place now. The same holds for a few directories, such as the program's own.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from jcache.fingerprint.encoding import SCALARS
+from jcache.fingerprint.io.digests import is_read, is_variable, path_of
+from jcache.fingerprint.readings import Readings
+
+LABEL: Final = "places"
+"""The part of a key that has these texts as a JSON object, each under the label of what holds it."""
+PROGRAM: Final = "program directory"
+BASES: Final = (PROGRAM, "working directory", "temporary directory", "home directory")
+"""The parts of an entry with these directories, as far as it has read something below them."""
+_MOST: Final = 1_000  # texts
+_DATES: Final = "%Y-%m-%d", "%Y_%m_%d", "%Y%m%d", "%y%m%d", "%b%d", "%H-%M-%S", "%H:%M:%S", "%H_%M_%S", "%H%M%S"
+
+
+def _as_date(layout: str) -> Callable[[Any], str]:
+    return lambda value: format(value, layout)
+
+
+_WRITTEN: Final[Mapping[type, tuple[Callable[[Any], str], ...]]] = {
+    str: (str,),
+    int: (str,),
+    float: (str, lambda value: str(int(value))),
+    uuid.UUID: (str, lambda value: value.hex),
+    datetime.datetime: tuple(map(_as_date, _DATES)),
+}
+"""How paths have values."""
+_CHANGED: Final = "another file was read at this place"
+
+
+def part_of(loose: Iterable[tuple[str, object]]) -> dict[str, str]:
+    """Return the part of a key with the clock readings and random names among values that it leaves out, if any.
+
+    Args:
+        loose: the labels and the values.
+    """
+    found = dict[str, str]()
+    readings = Readings()
+    for label, value in loose:
+        kind = type(value)
+        if kind in _WRITTEN and len(found) < _MOST and (kind not in SCALARS or readings.has(kind, value)):
+            found |= {f"{label}#{at}": write(value) for at, write in enumerate(_WRITTEN[kind])}
+    return {LABEL: json.dumps(found)} if found else {}
+
+
+def directories(program: str) -> dict[str, str]:
+    """Return the directories of this process by their labels, `BASES`; none for one that cannot be told.
+
+    Args:
+        program: the directory of the program.
+    """
+    try:
+        working = os.getcwd()
+    except OSError:  # it has been removed
+        working = ""
+    temporary = getattr(sys.modules.get("tempfile"), "tempdir", None)  # where something has asked for it
+    found = program, working, temporary, os.path.expanduser("~")
+    return {label: each for label, each in zip(BASES, found, strict=True) if type(each) is str and len(each) > 1}
+
+
+def bases_of(reads: Iterable[str], bases: Mapping[str, str]) -> dict[str, str]:
+    """Return those of some directories below which something was read.
+
+    Args:
+        reads: the labels of what was read.
+        bases: the directories by their labels.
+    """
+    paths = [path_of(label) for label in reads]
+    return {label: base for label, base in bases.items() if any(path.startswith(_below(base)) for path in paths)}
+
+
+def moved(then: Mapping[str, str], now: Mapping[str, str], bases: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts of an entry with the labels that its reads have in this process.
+
+    Args:
+        then: the parts of the entry.
+        now: the parts of the same key in this process.
+        bases: the directories of this process by their labels.
+    """
+    texts, here = _texts(then), _texts(now)
+    random = {text: here[label] for label, text in texts.items() if here.get(label, text) != text}
+    before = {label: then[label] for label in BASES if label in then}
+    if not random and before.items() <= bases.items():
+        return dict(then)
+    move = _Moves(random, [(_below(text), _below(bases.get(label, text))) for label, text in before.items()])
+    found = dict[str, str]()
+    for label, text in then.items():
+        if label in BASES:
+            found |= {label: bases[label]} if label in bases else {}
+            continue
+        for other in move.labels(label):
+            found[other] = text if found.get(other, text) == text else _CHANGED
+    return found
+
+
+class _Moves:
+    """What stands for texts and directories in paths now.
+
+    Args:
+        random: the texts that stand for others.
+        directories: the directories of an entry, and those of this process.
+    """
+
+    def __init__(self, random: Mapping[str, str], directories: list[tuple[str, str]]) -> None:
+        self._random = random
+        self._directories = directories
+        longest_first = sorted(random, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+
+    def labels(self, label: str) -> set[str]:
+        """Return the labels of a read in this process; the label itself if it is that of anything else."""
+        if not is_read(label) or is_variable(label):
+            return {label}
+        path = path_of(label)
+        look = label.removesuffix(path)
+        return {look + other for other in self._paths(path)}
+
+    def _paths(self, path: str) -> Iterator[str]:
+        """Yield the paths at which a process reads now what was at a path; all must be as it was.
+
+        What was below a directory is compared where it was, too, if it is still there: the program may have read it by
+        an absolute path.
+        """
+        is_absolute = any(os.path.isabs(text) and path.startswith(text) for text in self._random)
+        above = [each for each in self._directories if path.startswith(each[0]) and not is_absolute]
+        longest = max((len(before) for before, _ in above), default=0)
+        for before, now in above:
+            if len(before) == longest:
+                yield now + self._without_random(path[longest:])
+                yield from [path] if now != before and os.path.lexists(path) else []
+        if not above:
+            yield self._without_random(path)
+
+    def _without_random(self, path: str) -> str:
+        return self._pattern.sub(lambda found: self._random[found[0]], path)
+
+
+def _below(directory: str) -> str:
+    return os.path.join(directory, "")
+
+
+def _texts(parts: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of an entry or key; none if they cannot be read."""
+    try:
+        return {str(label): str(text) for label, text in json.loads(parts.get(LABEL, "{}")).items()}
+    except (AttributeError, ValueError):
+        return {}
