@@ -345,11 +345,13 @@ def test_what_is_left_out_of_what_is_handed_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["argparse.Namespace", "SimpleNamespace", "Holder"])
 def test_an_attribute_that_is_only_written_is_told(tmp_path: Path, kind: str) -> None:
-    """A served call would not set it."""
-    with imported(tmp_path, source("CFG.lr") + WRITER.replace("%s", kind)) as model:
-        found = fingerprint(model.write, (2.0,), for_trace=True)
-        model.write(2.0)
-        assert changed_meanwhile(found, model.write, (2.0,), {})
+    """Serving a graph would not set it; serving a trace sets it again."""
+    for for_trace in (False, True):
+        with imported(tmp_path, source("CFG.lr") + WRITER.replace("%s", kind)) as model:
+            found = fingerprint(model.write, (2.0,), for_trace=for_trace)
+            model.write(2.0)
+            assert bool(changed_meanwhile(found, model.write, (2.0,), {})) is not for_trace
+            assert [each[0] for each in found.snapshot.sets.settings] == ["name"] * for_trace
 
 
 WRITER = """

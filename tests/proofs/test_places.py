@@ -34,11 +34,14 @@ NEW: Final = {  # directories that each start makes
     "part": "RUN = uuid.uuid4()\n" + within("f'runs/{RUN.hex}'"),
     "seconds": "START = time.time()\n" + within("os.path.abspath(f'runs/{START}')"),
     "date": "NOW = datetime.now()\ntime.sleep(1.01)\n" + within("f'runs/{NOW:%Y-%m-%d}/{NOW:%H-%M-%S}'"),
+    "short": "RUN = uuid.uuid4()\n" + within("f'runs/{str(RUN)[:8]}'"),
     "object": "class Run:\n    def __init__(self): self.dir = tempfile.mkdtemp()\nRUN = Run()\n" + within("RUN.dir"),
 }
 COPIED: Final = {  # those of a copy of the program, or of the process
     "resolve": within("str(Path('.').absolute())"),
     "abspath": within("os.path.abspath('.')"),
+    "above": within("os.path.abspath('..')"),
+    "package": within("str(importlib.resources.files('own'))"),
     "source": within("os.path.dirname(inspect.getsourcefile(scale))"),
     "temporary": "tempfile.gettempdir()\n" + within("tempfile.gettempdir()"),
     "home": "@lru_cache\ndef home():\n    return os.path.expanduser('~')\nhome()\n" + within("home()"),
@@ -48,11 +51,12 @@ WAYS: Final = {
     "text": "float(open(os.path.join(os.fspath(HERE), 'scale.txt')).read())",
     "path": "float((Path(HERE) / 'scale.txt').read_text())",
     "exists": "2.0 if os.path.exists(os.path.join(HERE, 'two')) else 3.0",
-    "names": "float(sum(len(name) for name in os.listdir(HERE) if name.startswith('size')))",
+    "names": "float(sum(name.count('x') for name in os.listdir(HERE) if name.startswith('size')))",
     "mapped": "float(np.memmap(os.path.join(HERE, 'scale.bin'), dtype=float, mode='r')[0])",
 }
 PROGRAM: Final = """
-import inspect, json, os, struct, sys, tempfile, time, uuid
+import importlib.resources, inspect, json, os, struct, sys, tempfile, time, uuid
+import own
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -98,13 +102,16 @@ def run_all(tmp_path: Path, place: str, way: str, kind: str) -> list[str]:
     outcomes = []
     text = PROGRAM.format(place=(NEW | COPIED)[place], way=WAYS[way])
     for number, value in enumerate((2, 2, 3, 3, 2)):
-        directory = tmp_path / "program" if place in NEW else tmp_path / f"copy-{number}"
+        directory = tmp_path / ("first" if place in NEW else f"copy-{number}") / "program"
+        package = directory.parent / "src" / "own"
         others = {name: tmp_path / f"{name}-{number}" for name in ("tmp", "home")}
-        for each in (directory, *others.values()):
-            each.mkdir(exist_ok=True)
+        for each in (directory, package, *others.values()):
+            each.mkdir(parents=True, exist_ok=True)
+        (package / "__init__.py").touch()
         (directory / "main.py").write_text(text)
         (directory / "value.bin").write_bytes(struct.pack("d", value))
         around = {"TMPDIR": others["tmp"], "HOME": others["home"], "JCACHE_DIR": tmp_path / f"root-{kind}"}
+        around["PYTHONPATH"] = package.parent
         shown, outcome = start(directory, kind, place, around)
         expected = [0.0, float(value), float(2 * value)]
         assert shown == expected, f"{place}, {way}, {kind}: start {number + 1} shows {shown}, not {expected}"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jcache.fingerprint import changed_meanwhile, fingerprint
-from jcache.fingerprint.restored import Settings
+from jcache.fingerprint.settings import Settings
 from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify.result import VerifyRequest
@@ -23,10 +23,12 @@ PROGRAM = (Path(__file__).parent.parent / "programs" / "set_again.py").read_text
 
 STATE = """
 import numpy as np
+from dataclasses import dataclass
+from types import SimpleNamespace
 ready, text, total, first, pair, none = False, 'a', 0.0, None, (1, 'b'), None
 table, memo, nested = {}, {}, {'deep': {}, 'on': False}
 class State:
-    kind, made = 'k', None
+    kind, made, lazy = 'k', None, None
     def __init__(self):
         self.ready, self.text, self.total, self.first, self.array = False, 'a', 0.0, None, None
         self.table, self.inner = {}, Inner()
@@ -37,9 +39,35 @@ class State:
     def __call__(self, x):
         self.first = self.first or (x, 'first')
         return self.first[0]
+    def basis(self, x):
+        if self.lazy is None:
+            self.lazy = np.full(2, x + 0.5)
+        return self.lazy
+    def late(self, x):
+        try:
+            return self.tried
+        except AttributeError:
+            self.tried = (x, 'tried')
+            return self.tried
+class Derived(State):
+    lazy = 1
+    def basis(self, x):
+        self.own = getattr(self, 'own', None) or f'own {x}'
+        return super().basis(x) if self.lazy is None else np.ones(1)
+class Slots:
+    __slots__ = ('here', 'there', '__dict__')
+    def __init__(self): self.here = 1
+@dataclass(frozen=True)
+class Frozen:
+    rate: float = 0.5
+    def scale(self, x):
+        if not hasattr(self, '_scale'):
+            object.__setattr__(self, '_scale', self.rate * x)
+        return self._scale
 class Inner:
     def __init__(self): self.on = None
-state, same = State(), State()
+state, same, derived = State(), State(), Derived()
+slots, frozen, space = Slots(), Frozen(), SimpleNamespace(n=2)
 alias = state
 def around():
     on, last = False, None
@@ -93,6 +121,25 @@ LINES = (
         "x += kept(x)",
         "x += pair[0]",
     ),
+    *("state.basis(x)", "same.basis(x)", "derived.basis(x)", "state.late(x)", "derived.late(x)", "frozen.scale(x)"),
+    *("slots.there = (x, 'there')", "slots.other = x / 4", "space.late = 'late' * x", "state.unread = (x, x)"),
+    *("if not hasattr(State, 'shared'): State.shared = np.arange(x)", "kept.late = x / 8", "same.unread = None"),
+    *("if 'late' not in globals(): late = (x, 'late')", "newer = x / 2", "state.lazy = None"),
+    *("if hasattr(space, 'late'): del space.late", "state.a, state.b = x / 2, 'b'", "state.b, state.a = 'b', 1.5"),
+    *("x += int(state.basis(x).sum())", "x += int(same.basis(x).sum())", "x += int(derived.basis(x).sum())"),
+    *(
+        "x += state.late(x)[0]",
+        "x += int(frozen.scale(x) * 2)",
+        "x += hasattr(slots, 'there')",
+        "x += len(vars(space))",
+    ),
+    *("x += len(getattr(space, 'late', ''))", "x += hasattr(State, 'shared')", "x += hasattr(kept, 'late')"),
+    *("x += len(globals().get('late', ''))", "x += [*vars(state)].index('text')", "x += 'late' in globals()"),
+    *(
+        "x += len('/'.join(vars(state)))",
+        "x += 2 * ([*vars(state)] == sorted(vars(state)))",
+        "x += hasattr(slots, 'other')",
+    ),
     *("for each in table: x += each if type(each) is int else 1", "x += 0 if none is None else 1 + none"),
 )
 VARIABLES = ("ready", "text", "total", "first", "pair", "none", "table", "memo", "nested")
@@ -106,7 +153,9 @@ def programs(draw: st.DrawFn) -> tuple[str, list[tuple[str, int]]]:
     for number in range(draw(st.integers(1, 3))):
         lines = draw(st.lists(st.sampled_from(LINES), min_size=1, max_size=5))
         body = "".join(f"    {line}\n" for line in lines)
-        source += f"def f_{number}(x):\n    global ready, text, total, first, pair, none\n{body}    return x\n"
+        source += (
+            f"def f_{number}(x):\n    global ready, text, total, first, pair, none, late, newer\n{body}    return x\n"
+        )
         names.append(f"f_{number}")
     calls = st.tuples(st.sampled_from(names), st.integers(1, 3))
     return source, draw(st.lists(calls, min_size=1, max_size=6))
@@ -115,8 +164,11 @@ def programs(draw: st.DrawFn) -> tuple[str, list[tuple[str, int]]]:
 def shown(module: Any) -> str:
     """Return the state of a module as a text."""
     held = vars(module.state) | {"inner": module.state.inner.on, "latest": module.latest(), "on": module.is_on()}
-    others = module.State.kind, module.State.made, module.same.ready, module.kept.value
-    return repr([*(getattr(module, each) for each in VARIABLES), held, others])
+    others = module.State.kind, module.State.made, getattr(module.State, "shared", None), vars(module.kept)
+    objects = [dict(vars(each)) for each in (module.same, module.derived, module.frozen, module.slots, module.space)]
+    more = getattr(module.slots, "there", None), getattr(module, "late", None)
+    inner = [vars(each.pop("inner")) for each in objects if "inner" in each]
+    return repr([*(getattr(module, each) for each in VARIABLES), held, others, objects, inner, more])
 
 
 class Model:

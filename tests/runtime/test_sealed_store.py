@@ -10,8 +10,9 @@ from jcache.findings import Damage, Finding
 from jcache.fingerprint.io.digests import now
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, Root
+from jcache.runtime.dependencies import dependencies_of, staleness
 from jcache.runtime.events import Refusal
-from jcache.runtime.sealed_store import OpenedEntry, dependencies_of, open_entry, staleness, store_of
+from jcache.runtime.sealed_store import OpenedEntry, open_entry, store_of
 from jcache.store.put_result import Outcome
 from jcache.store.quarantine import Quarantine
 from tests.helpers.entries import NOW, key

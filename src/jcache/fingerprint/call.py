@@ -16,8 +16,9 @@ from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
 from jcache.fingerprint.loose import LooseDigests
 from jcache.fingerprint.parts import total
-from jcache.fingerprint.snapshot import ARGUMENT, GROWING, ValueSnapshot
+from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.values import BY_FRAME
+from jcache.fingerprint.visited import ARGUMENT
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
 from jcache.layout import storable

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import enum
+import functools
 import io
 import types
 from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint import arrays, attributes, opaque, origins
 from jcache.fingerprint.attributes import held
-from jcache.fingerprint.encoding import several, text
+from jcache.fingerprint.encoding import SCALARS, several, text
 from jcache.fingerprint.handlers import HANDLERS
 from jcache.fingerprint.refusals import check, is_beside
 from jcache.fingerprint.selection import Selected, encode_selected
@@ -21,6 +22,11 @@ from jcache.fingerprint.value_types import MEMBERS, PLAIN, Handler, member
 if TYPE_CHECKING:
     from jcache.fingerprint.name_resolution import Resolved
     from jcache.fingerprint.values import Encoder
+
+_CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
+_DATA: Final = frozenset({*SCALARS, *HANDLERS}) - {
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, type,
+}  # fmt: skip
 
 
 def handler_of(value: Any) -> Handler:
@@ -102,3 +108,10 @@ def is_the_programs(found: Resolved) -> bool:
     made_by = origins.of_module_named(str(kind.__module__))
     is_foreign = origins.is_installed(made_by) and made_by != found.origin and not callable(found.value)
     return not found.inside and (attributes.is_holder(kind) or is_foreign)
+
+
+def is_data(value: Any) -> bool:
+    """Return whether a value is plain data, and no object whose state a library changes."""
+    kind = type(value)
+    is_array = hasattr(kind, "dtype") and hasattr(kind, "nbytes")  # of numpy or JAX, or a scalar of numpy
+    return is_array or kind in _DATA or issubclass(kind, _CONTAINERS)

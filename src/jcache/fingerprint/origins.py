@@ -146,3 +146,7 @@ def _records(directory: str) -> bytes:
         with suppress(OSError), open(os.path.join(directory, name, "RECORD"), "rb") as file:
             found.append(file.read().replace(b"\r\n", b"\n"))
     return b"\n" + b"\n".join(found)
+
+
+def is_extension(module: ModuleType) -> bool:
+    return str(getattr(module, "__file__", None) or "").endswith((".so", ".pyd", ".dylib"))

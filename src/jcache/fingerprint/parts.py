@@ -15,8 +15,9 @@ from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.readings import LOWEST
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.selection import Names, select
-from jcache.fingerprint.snapshot import ARGUMENT, ValueSnapshot
+from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import Encoder
+from jcache.fingerprint.visited import ARGUMENT
 
 _RECEIVER: Final = f"{ARGUMENT}self"
 _NUMBERS: Final = frozenset({int, float})

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from jcache.fingerprint.encoding import SCALARS
-from jcache.fingerprint.io.digests import is_read, is_variable, path_of
+from jcache.fingerprint.io.digests import is_path, path_of
 from jcache.fingerprint.readings import Readings
 
 LABEL: Final = "places"
@@ -26,6 +26,7 @@ PROGRAM: Final = "program directory"
 BASES: Final = (PROGRAM, "working directory", "temporary directory", "home directory")
 """The parts of an entry with these directories, as far as it has read something below them."""
 _MOST: Final = 1_000  # texts
+_MOST_ABOVE: Final = 3  # steps from a directory to another one that is above both
 _DATES: Final = "%Y-%m-%d", "%Y_%m_%d", "%Y%m%d", "%y%m%d", "%b%d", "%H-%M-%S", "%H:%M:%S", "%H_%M_%S", "%H%M%S"
 
 
@@ -81,8 +82,8 @@ def bases_of(reads: Iterable[str], bases: Mapping[str, str]) -> dict[str, str]:
         reads: the labels of what was read.
         bases: the directories by their labels.
     """
-    paths = [path_of(label) for label in reads]
-    return {label: base for label, base in bases.items() if any(path.startswith(_below(base)) for path in paths)}
+    paths = [path_of(label) for label in reads if is_path(label)]
+    return {label: base for label, base in bases.items() if any(path.startswith(_above(base, label)) for path in paths)}
 
 
 def moved(then: Mapping[str, str], now: Mapping[str, str], bases: Mapping[str, str]) -> dict[str, str]:
@@ -98,7 +99,8 @@ def moved(then: Mapping[str, str], now: Mapping[str, str], bases: Mapping[str, s
     before = {label: then[label] for label in BASES if label in then}
     if not random and before.items() <= bases.items():
         return dict(then)
-    move = _Moves(random, [(_below(text), _below(bases.get(label, text))) for label, text in before.items()])
+    pairs = {label: (_below(text), _below(bases.get(label, text))) for label, text in before.items()}
+    move = _Moves(random, [*pairs.values()], [pairs[label] for label in BASES[:2] if label in pairs])
     found = dict[str, str]()
     for label, text in then.items():
         if label in BASES:
@@ -115,17 +117,21 @@ class _Moves:
     Args:
         random: the texts that stand for others.
         directories: the directories of an entry, and those of this process.
+        own: those of them from which the program may tell paths that are not below them.
     """
 
-    def __init__(self, random: Mapping[str, str], directories: list[tuple[str, str]]) -> None:
+    def __init__(
+        self, random: Mapping[str, str], directories: list[tuple[str, str]], own: list[tuple[str, str]]
+    ) -> None:
         self._random = random
         self._directories = directories
+        self._own = own
         longest_first = sorted(random, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
     def labels(self, label: str) -> set[str]:
         """Return the labels of a read in this process; the label itself if it is that of anything else."""
-        if not is_read(label) or is_variable(label):
+        if not is_path(label):
             return {label}
         path = path_of(label)
         look = label.removesuffix(path)
@@ -145,10 +151,26 @@ class _Moves:
                 yield now + self._without_random(path[longest:])
                 yield from [path] if now != before and os.path.lexists(path) else []
         if not above:
-            yield self._without_random(path)
+            yield (other := self._without_random(path))
+            yield from (each for each in self._beside(path) if other == path)
+
+    def _beside(self, path: str) -> Iterator[str]:
+        """Yield what is there now as far from the program's or working directory as a path was from the earlier one."""
+        for before, now in self._own if os.path.isabs(path) else ():
+            way = os.path.relpath(path, before)
+            other = os.path.normpath(os.path.join(now, way))
+            if other != path and way.split(os.sep).count(os.pardir) <= _MOST_ABOVE and os.path.lexists(other):
+                yield other
 
     def _without_random(self, path: str) -> str:
         return self._pattern.sub(lambda found: self._random[found[0]], path)
+
+
+def _above(base: str, label: str) -> str:
+    """Return the directory from which on paths are told by their way from a directory of a process."""
+    steps = base.split(os.sep)
+    kept = max(2, len(steps) - _MOST_ABOVE) if label in BASES[:2] else len(steps)
+    return _below(os.sep.join(steps[:kept]))
 
 
 def _below(directory: str) -> str:

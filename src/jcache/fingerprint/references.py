@@ -85,7 +85,7 @@ class References(Parts, ABC):
         module = str(cls.__module__)
         origin = origins.of_module_named(module)
         own = sys.modules.get(module)
-        is_compiled = compiled(cls) is cls or (own is not None and is_extension(own))
+        is_compiled = compiled(cls) is cls or (own is not None and origins.is_extension(own))
         if origins.is_installed(origin):
             self.library()
         if origin == origins.OURS or is_compiled or (origin != origins.USER and origins.is_findable(cls)):
@@ -118,7 +118,7 @@ class References(Parts, ABC):
     def module(self, module: ModuleType) -> bytes:
         """Return a reference to a module: to all its globals if it is the user's, by name if it is a library's."""
         origin = origins.of_module(module)
-        if origin != origins.USER or is_extension(module):
+        if origin != origins.USER or origins.is_extension(module):
             return named_by(module.__name__)
         own = b"" if type(module) is ModuleType else self.class_(type(module))
         return self.namespace(vars(module)) + own
@@ -151,7 +151,7 @@ class References(Parts, ABC):
         for step in name.split("."):
             found = attribute_of(found, step)
         origin = origins.of_module(module)
-        is_users = (origin == origins.USER and not is_extension(module)) or origins.has_code_of_the_user(value)
+        is_users = (origin == origins.USER and not origins.is_extension(module)) or origins.has_code_of_the_user(value)
         if found is not value or is_users:
             return self._ours(value)
         if origins.is_installed(origin):
@@ -191,9 +191,11 @@ class References(Parts, ABC):
             self.part(f"default {without_address(parameter)} of {name}", value)
         if function.__closure__:
             items += self._closure(function, code, name)
-        if function.__dict__:
-            self.note_order_of(label, function.__dict__)
-            for attribute, value in sorted(function.__dict__.copy().items()):
+        held = list(function.__dict__.items())
+        held = self.before.without_new(function, label, held) if self.for_trace else held
+        if held:
+            self.note_order_of(label, (attribute for attribute, _ in held))
+            for attribute, value in sorted(held):
                 items.append(
                     text(attribute)
                     + self._member(f"attribute {attribute} of {name}", self.then(function, attribute, value))
@@ -261,7 +263,8 @@ class References(Parts, ABC):
         if type(cls).mro is not type.mro:
             items += [text("(order)"), *map(self.class_, cls.__mro__)]
         found = list(members(cls))
-        wholly = self._is_whole(cls) and not is_model_by_name(self, cls)
+        found = self.before.without_new(cls, label, found) if self.for_trace else found
+        wholly = self.is_whole(cls) and not is_model_by_name(self, cls)
         if not wholly:
             methods.add_names([cls], self.names)
         self.note_order_of(label, (name for name, _ in found))
@@ -294,7 +297,3 @@ def part_of(items: list[bytes], kind: str) -> Part:
 def named_by(path: str) -> bytes:
     """Return a reference to a library's member by its name."""
     return tagged(b"named", path.encode("utf-8", "surrogatepass"))
-
-
-def is_extension(module: ModuleType) -> bool:
-    return str(getattr(module, "__file__", None) or "").endswith((".so", ".pyd", ".dylib"))

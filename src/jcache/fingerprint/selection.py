@@ -33,7 +33,7 @@ from jcache.fingerprint.origins import USER
 from jcache.fingerprint.passes import followed
 from jcache.fingerprint.receivers import COMPARED, NAMED, PASSED, RAISED, Passed
 from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT
-from jcache.fingerprint.snapshot import ARGUMENT
+from jcache.fingerprint.visited import ARGUMENT
 
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder

@@ -13,47 +13,38 @@ code, such as one that gets functions. What a served call can set again is no ex
 
 import collections
 from collections.abc import Callable, Iterable, Set
-from types import FunctionType
 from typing import Any, Final
 
-from jcache.fingerprint.code import Meaning, meaning_of
+from jcache.fingerprint.attributes import is_kept
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.growth import MEMOS, counts, has_grown, is_memo, is_same, tells
-from jcache.fingerprint.passes import followed
-from jcache.fingerprint.receivers import Ask, Passed
-from jcache.fingerprint.restored import Place, Settings, SetValues, by_name, setter, stores
-from jcache.fingerprint.side_effects import HIDDEN, Changed, SideEffects, UsesByName, holders
+from jcache.fingerprint.restored import SetValues
+from jcache.fingerprint.setters import Place, Setters, Space, by_name, stores
+from jcache.fingerprint.settings import Settings
+from jcache.fingerprint.side_effects import HIDDEN, Changed, SideEffects
+from jcache.fingerprint.visited import VisitedCode
 from jcache.fingerprint.ways import DEEPEST, item_name
 
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
-ARGUMENT: Final = "argument "  # the beginning of the names of arguments
 _OF_CONFIGURATIONS: Final = (
     "(library)[_fields]",
     "(library)[_content]",
 )  # where ml_collections and OmegaConf hold items
+_SEVERAL: Final = object()  # stands for values under names that are one as texts, such as 1 and "1"
 _SET: Final = object()  # stands for any value but None and False
 
 
-class ValueSnapshot:
+class ValueSnapshot(VisitedCode):
     """Shallow copies of containers, and values by their places."""
 
     def __init__(self) -> None:
-        self.uses: list[Meaning] = []  # of the functions that a walk has visited
-        self._visited: list[tuple[FunctionType, Meaning]] = []  # functions with asks
-        self._gathered: dict[str, int] = {}  # by name, the number of them that have been looked at for it
-        self._asked: dict[str, set[str | None]] = {}  # what code asks of names
-        self._items: set[str] = set()  # names of the items for which it asks
-        self._passed: dict[str, list[tuple[FunctionType, Passed]]] = {}  # by name, where it is passed on
-        self._followed: dict[str, int] = {}  # by name, the number of functions that were known when that was followed
-        self.functions: dict[str, list[FunctionType]] = {}  # that a walk has visited, by their names
+        super().__init__()
         self.reads_all = False  # whether code may read attributes by names that it computes,
         self.reads_variables = False  # and variables
         self.has_drawn = False  # whether the call has drawn from a shared random generator of the process
-        self.read_otherwise: set[str] = set()  # names of attributes that getters read, or comparing their objects
-        self._summed: tuple[tuple[int, int], UsesByName] | None = None  # of how many names, and how code uses them
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._attributes: set[str] = set()  # those that are attributes
         self._grown: set[str] = set()  # the names of dicts that have grown
@@ -70,6 +61,7 @@ class ValueSnapshot:
         self.changed = Changed({}, {}, frozenset())  # the values that it has changed
         self.alive: list[object] = []
         self._unread: dict[str, Any] = {}
+        self._spaces: dict[int, Space] = {}  # by address, what holds values
         self._private: dict[int, dict[str, Any]] = {}  # by object, the private attributes, if None or False as such
 
     def hold(self, alive: list[object], unread: dict[str, Any], *, for_trace: bool) -> None:
@@ -85,68 +77,8 @@ class ValueSnapshot:
 
     def clear(self) -> None:
         self._copies, self._values, self.alive, self._unread, self._private, self._states = {}, {}, [], {}, {}, {}
-        self.uses, self._visited, self._passed, self.functions = [], [], {}, {}
-
-    @property
-    def uses_by_name(self) -> UsesByName:
-        """How the functions that a walk has visited so far use what they name."""
-        count = len(self.uses), len(self.read_otherwise)
-        if self._summed is None or self._summed[0] < count:
-            self._summed = count, UsesByName.of(self.uses, self.read_otherwise)
-        return self._summed[1]
-
-    def uses_any(self, names: Set[str]) -> bool:
-        return any(not each.used.isdisjoint(names) for each in self.uses)
-
-    def visit(self, function: FunctionType, known: Meaning, *, is_generated: bool) -> None:
-        """Record a function that code may call, its meaning, and whether a library like `dataclasses` has made it."""
-        self.uses.append(known)
-        if not is_generated:  # what dataclasses make compares an object with all that it holds
-            self._visited.append((function, known))
-        self.functions.setdefault(function.__code__.co_name, []).append(function)
-
-    def visit_parameters(self, function: FunctionType) -> None:
-        """Record what a function asks of its arguments, under names that begin with `ARGUMENT`."""
-        for name, asks in meaning_of(function).asks().of_parameters.items():
-            self._add_asks(function, ARGUMENT + name, asks)
-
-    def items(self) -> set[str]:
-        """Return the names of all items for which code asks by constant texts, such as ``cfg[lr]``."""
-        return self._items.union(*(known.asks().items for _, known in self._visited))
-
-    def _gather(self, name: str) -> None:
-        """Add what the functions that have been visited ask of a name."""
-        for function, known in self._visited[self._gathered.get(name, 0) :]:
-            self._add_asks(function, name, known.asks().of_names.get(name, frozenset()))
-        self._gathered[name] = len(self._visited)
-
-    def _add_asks(self, function: FunctionType, name: str, asks: Set[Ask]) -> None:
-        known = self._asked.setdefault(name, set())
-        for each in asks:
-            if isinstance(each, Passed):
-                self._passed.setdefault(name, []).append((function, each))
-                continue
-            known.add(each)
-            if each and each[0] == "[":
-                self._items.add(name + each)
-
-    def asked_of(self, name: str) -> Set[str | None]:
-        """Return what code asks of something of a name, also through functions to which it passes it.
-
-        See `jcache.fingerprint.asks`.
-        """
-        for each in (*holders(name), name):
-            self._gather(each)
-            if each in self._passed and self._followed.get(each) != len(self.uses):
-                self._followed[each] = len(self.uses)
-                for function, passed in self._passed[each]:
-                    for inner, what in followed(function, each, passed, self.functions):
-                        self._add_asks(function, inner, {what})
-        return self._asked.get(name, frozenset())
-
-    def asked_of_any(self, name: str) -> Set[str | None]:
-        """Return what code asks of something of a name, or of an argument of this name."""
-        return {*self.asked_of(name), *self.asked_of(ARGUMENT + name)}
+        self._spaces = {}
+        self.forget_code()
 
     def add(self, container: Any, names: Set[str], at: int) -> None:
         """Copy a container of a type in `GROWING` and of some names, with the attributes that it was given.
@@ -173,7 +105,7 @@ class ValueSnapshot:
                 self.add_names(each, {item_name(name, place) for name in new for place in places})
 
     def add_value(self, place: Place, value: Any) -> None:
-        self._values[place] = value
+        self._values[place] = value if self._values.get(place, value) is value else _SEVERAL
 
     def add_state(self, value: Any, name: str, state: Iterable[Any]) -> None:
         """Keep the parts of the state of a value that code reaches by a name."""
@@ -236,6 +168,45 @@ class ValueSnapshot:
         kept = [(name, each) for name, each in held if name in known or not name.startswith("_")]
         return [(name, each if known.get(name, _SET) is _SET else known[name]) for name, each in kept]
 
+    def without_new(self, holder: Any, name: str, held: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Return the named values of a holder, but for those that a call has added and a served call can add again.
+
+        Args:
+            holder: an object, a class, a function, or the globals of a module.
+            name: its name; several objects may have one.
+            held: the names and values.
+        """
+        known = self._spaces.get(id(holder))
+        if known is None:
+            self._spaces[id(holder)] = Space(name, holder, frozenset(each for each, _ in held))
+            return held
+        return [each for each in held if each[0] in known.names or not self._adds(known, *each)]
+
+    def note_globals(self, namespace: dict[str, Any]) -> None:
+        """Note the names of a module's globals as they are at first."""
+        if id(namespace) not in self._spaces:
+            name = f"globals {namespace.get('__name__')}"
+            self._spaces[id(namespace)] = Space(name, namespace, frozenset(map(str, [*namespace])))
+
+    def has_added(self, namespace: dict[str, Any], name: str) -> bool:
+        """Return whether a call has added a global that a served call can add again."""
+        known = self._spaces.get(id(namespace))
+        if known is None or name in known.names or name not in namespace:
+            return False
+        return self._adds(known, name, namespace[name])
+
+    def _adds(self, space: Space, name: str, value: Any) -> bool:
+        """Note a new value if it can be set again.
+
+        One that replaces an integer of the class may count, and a cached property is no change.
+        """
+        kind = type(space.holder)
+        counts = type(value) is int and type(getattr(kind, name, None)) is int
+        if counts or not self._sets_again or is_kept(kind, name):
+            return False
+        number = [each for each in self._spaces.values() if each.name == space.name].index(space)
+        return self.sets.adds(f"{space.name}.{name}", number, value, self.alive)
+
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""
         names, copy = self._copies.get(id(container), (set[str](), None))
@@ -255,14 +226,17 @@ class ValueSnapshot:
         self._told.update(names if tells(copy, container) else ())
         return copy
 
-    def value_before(self, place: Place, value: Any, *, of_any_type: bool) -> Any:
-        """Return the earlier value at a place if the present one can be set again, or if `of_any_type`."""
+    def value_before(self, place: Place, value: Any, *, of_any_type: bool, may_count: bool = True) -> Any:
+        """Return the earlier value at a place if the present one can be set again, or if `of_any_type`.
+
+        An integer in place of another one counts if it `may_count`.
+        """
         before = self._values.get(place, value)
         if before is value or of_any_type:
             return before
         if self._sets_again and self.sets.sets(place, value, self._values, self._holders()):
             return before
-        if type(before) is type(value) is int:
+        if type(before) is type(value) is int and may_count:
             self._changed.update([name := _name_at(place)] if before != value else [])
             self._attributes.update([name] if before != value and place[0] != id(None) else [])
             return before
@@ -277,7 +251,8 @@ class ValueSnapshot:
         """Return a function that sets again what a call has set; raise LookupError if that is not there."""
         if not settings:
             return lambda: None
-        return setter(settings, stores(self._values, self._holders()), by_name(self._copies, self.alive))
+        places, dicts = stores(self._values, self._holders()), by_name(self._copies, self.alive)
+        return Setters(places, dicts, self._spaces.values()).all_of(settings)
 
     def side_effects(self, now: "ValueSnapshot") -> SideEffects:
         """Return what has counted or grown, as a later walk has found."""

@@ -18,11 +18,11 @@ from jcache.fingerprint.containers import growing, names_of
 from jcache.fingerprint.describe import attribute_of, plain, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
+from jcache.fingerprint.object_state import encode_state
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
-from jcache.fingerprint.restored import PLAIN
-from jcache.fingerprint.selection import Narrowed, is_handed_on, select
-from jcache.fingerprint.side_effects import IN_LIBRARY, IN_OBJECT
+from jcache.fingerprint.selection import Narrowed
+from jcache.fingerprint.settings import PLAIN
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.value_types import UNCHANGING
 
@@ -67,7 +67,7 @@ class Encoder:
         self.place = ""  # the name or key under which the latest value was found
         self._within: Set[str] = frozenset()  # names of the containers that hold it
         self._wholly: dict[type, bool] = {}
-        self._linen_ids: dict[object, int] = {}  # a stable number for each `_id` of a flax module
+        self.linen_ids: dict[object, int] = {}  # a stable number for each `_id` of a flax module
         self.seen: dict[int, int] = {}  # by address, a number for each object that was encoded
         self._shared: dict[int, tuple[int, Any]] = {}
         self.traits: list[str] = []  # what encodings leave out: orders of names, and memory that is shared
@@ -81,6 +81,11 @@ class Encoder:
     @cached_property
     def _readings(self) -> Readings:
         return Readings()
+
+    @property
+    def before(self) -> ValueSnapshot:
+        """The earlier snapshot, or that of this walk if it is the first one."""
+        return self._before or self.snapshot
 
     def function(self, function: types.FunctionType) -> bytes:
         name = f"{function.__module__}.{function.__qualname__}"
@@ -175,13 +180,14 @@ class Encoder:
         self.set_aside("", value)
         return tagged(b"reading", type(value).__name__.encode())
 
-    def then(self, holder: object, name: str, value: Any, *, of_any_type: bool = False) -> Any:
+    def then(self, holder: object, name: str, value: Any, *, of_any_type: bool = False, may_count: bool = True) -> Any:
         """Return the value that `holder` has under `name`, or the one that it had in the earlier snapshot.
 
         The earlier one is returned if the value can be set again, or if `of_any_type`.
         """
         if self._before is not None:
-            return self._before.value_before((id(holder), name), value, of_any_type=of_any_type)
+            place = id(holder), name
+            return self._before.value_before(place, value, of_any_type=of_any_type, may_count=may_count)
         if of_any_type or type(value) in PLAIN:
             self.snapshot.add_value((id(holder), name), value)
         return value
@@ -256,40 +262,14 @@ class Encoder:
 
     def state(self, value: Any, beside: Collection[str] = ()) -> bytes:
         """Encode the attributes of an object that count, without those named in `beside`."""
-        kind = type(value)
-        wholly = self._is_whole(kind) or attributes.is_frozen(kind) or id(value) in self.compared
-        found = []
-        held, is_library = list(attributes.held(value)), self.is_library(kind)
-        is_linen = attributes.is_of_linen(kind)  # flax uses the fields of the program's modules by their names
-        is_fixed = is_library and not attributes.is_holder(kind)
-        handed_on = is_handed_on(self, value)
-        if self.may_grow and is_fixed:
-            held = (self._before or self.snapshot).without_memos(value, held)
-        for name, each in held:
-            if name in beside:
-                continue
-            if name == "_id" and is_linen:
-                found.append((name, self._linen_ids.setdefault(each, len(self._linen_ids))))
-            elif (kept := attributes.is_kept(kind, name)) or not (wholly or name in self.names):
-                self.aside.update(() if kept else attributes.names_reading(kind, name))
-                self.set_aside(attributes.label_of(kind, name, is_cached=kept, is_handed_on=handed_on), each)
-            elif attributes.is_hash(each, name) and (is_library or attributes.is_hash_of(each, value)):
-                self.set_aside(f"attribute {name} of {kind.__qualname__}", each)
-            else:
-                self.nones.update([name] if each is None else ())
-                each = each if is_fixed else self.then(value, name, each)
-                by_name = not is_fixed and (is_linen or not wholly)
-                found.append((name, select(self, (name,), each, is_handed_on=handed_on) if by_name else each))
-        self.note_order(name for name, _ in found)
-        self.snapshot.read_otherwise.update(name for name, _ in found if id(value) in self.compared)
-        return self.members(found, IN_LIBRARY if is_fixed else IN_OBJECT)
+        return encode_state(self, value, beside)
 
     def members(self, values: Iterable[tuple[str, Any]], within: Set[str]) -> bytes:
         """Encode the named values that an object holds, where containers have the names within some of the object's."""
         self._within = within
         return self.attributes(values)
 
-    def _is_whole(self, kind: type) -> bool:
+    def is_whole(self, kind: type) -> bool:
         """Return whether all attributes of a class's instances count, for example because library code reads them."""
         known = self._wholly.get(kind)
         if known is None:

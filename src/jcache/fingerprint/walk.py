@@ -10,11 +10,10 @@ short description.
 
 import builtins
 import copyreg
-import functools
 import os
 import sys
 from collections.abc import Collection, Iterable
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final, cast
 
 from jcache.errors import GraphKeyError
@@ -22,9 +21,8 @@ from jcache.fingerprint import attributes, chance, methods, module_finders, name
 from jcache.fingerprint.bytecode import IMPORT, Chain
 from jcache.fingerprint.code import Lookup, meaning_of
 from jcache.fingerprint.describe import shortened, vars_of
-from jcache.fingerprint.encoding import SCALARS, several, sha256, text
-from jcache.fingerprint.handlers import HANDLERS
-from jcache.fingerprint.kinds import is_the_programs
+from jcache.fingerprint.encoding import several, sha256, text
+from jcache.fingerprint.kinds import is_data, is_the_programs
 from jcache.fingerprint.loose import ModuleGlobals
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
@@ -35,8 +33,6 @@ from jcache.fingerprint.values import BY_FRAME
 from jcache.jax_internals.registry import rank
 
 _HARMLESS: Final = frozenset({"__hash__", "__repr__", "__str__"})  # may call `hash` and decide no result
-_CONTAINERS: Final = (tuple, list, dict, set, frozenset, functools.partial)
-_DATA: Final = frozenset({*SCALARS, *HANDLERS}) - {FunctionType, BuiltinFunctionType, MethodType, type}
 _NAMESPACES: Final = frozenset({"f_globals", "__globals__"})
 _CALLABLES: Final = frozenset({FunctionType, BuiltinFunctionType})
 _ABSENT: Final = b"absent0:"
@@ -103,6 +99,8 @@ class Walk(References):
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace: dict[str, Any] = function.__globals__
         self.is_harmless = function.__code__.co_name in _HARMLESS
+        if self.for_trace and self._before is None:
+            self.snapshot.note_globals(namespace)
         known = self._bound.setdefault((id(namespace), id(cast("Any", function).__builtins__), self.is_harmless), {})
         items: list[bytes] = []
         for lookup in sought:
@@ -114,6 +112,8 @@ class Walk(References):
 
     def _look(self, function: FunctionType, namespace: dict[str, Any], lookup: Lookup) -> bytes:
         chain, given = lookup.chain, lookup.given
+        if self._is_added(namespace, chain[0]):
+            namespace = {name: value for name, value in namespace.items() if name != chain[0]}
         value = namespace.get(chain[0]) if len(chain) == 1 else None
         if type(value) is FunctionType and origins.of_path(value.__code__.co_filename) == origins.USER:
             return self._nodes.get(id(value)) or self.user_function(value)  # what follows finds the same, more slowly
@@ -130,7 +130,7 @@ class Walk(References):
         self.names.update([BY_FRAME] if value is builtins.locals or value is builtins.globals else [])
         if _reaches_globals(value):
             self.names.update([] if value is builtins.globals else [attributes.ALL])
-            return self.namespace(namespace)
+            return self.namespace(function.__globals__)
         if value is os.environ or value is os.getenv or value is os.environb or value is os.getenvb:
             return self._environment(given)
         if given and chain[0].startswith(IMPORT) and issubclass(type(value), ModuleType) and self._is_users(value):
@@ -142,6 +142,10 @@ class Walk(References):
         finder = module_finders.name_of_finder(value)  # it was looked at with what it is called with
         encoding = self._found(found, chain) if finder is None else named_by(finder)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
+
+    def _is_added(self, namespace: dict[str, Any], name: str) -> bool:
+        """Return whether the call has added a global, which a served call can add again."""
+        return self._before is not None and self._before.has_added(namespace, name)
 
     def _found(self, found: name_resolution.Resolved, chain: Chain) -> bytes:
         value = found.value
@@ -186,7 +190,7 @@ class Walk(References):
             name += self._registered(value)
         if name_resolution.is_made_of_users(value):
             return name + self._global(found)
-        if not (is_the_programs(found) or (_is_data(value) and not found.inside)):
+        if not (is_the_programs(found) or (is_data(value) and not found.inside)):
             return name
         try:
             return name + self.encode(value)
@@ -267,7 +271,7 @@ class Walk(References):
     def _visit_namespace(self, namespace: dict[str, Any], label: str) -> None:
         home = str(namespace.get("__name__", "?"))
         items = []
-        names = [str(each) for each in list(namespace)]
+        names = [each for each in map(str, [*namespace]) if not self._is_added(namespace, each)]
         self.note_order_of(label, names)
         for name in sorted(names):
             if name not in _SKIPPED:
@@ -280,13 +284,6 @@ class Walk(References):
 def _reaches_globals(value: Any) -> bool:
     """Return whether a function reaches the globals of the function that calls it."""
     return value is builtins.globals or value is builtins.eval or value is builtins.exec
-
-
-def _is_data(value: Any) -> bool:
-    """Return whether a value is plain data, and no object whose state a library changes."""
-    kind = type(value)
-    is_array = hasattr(kind, "dtype") and hasattr(kind, "nbytes")  # of numpy or JAX, or a scalar of numpy
-    return is_array or kind in _DATA or issubclass(kind, _CONTAINERS)
 
 
 def digest_of(value: Any) -> bytes | None:

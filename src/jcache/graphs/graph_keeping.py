@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from jcache.errors import JcacheError, NotStorable
 from jcache.findings import Damage, Finding
+from jcache.fingerprint.io.digests import is_path
 from jcache.formats import pytrees
-from jcache.formats.envelope import read_header
+from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.graphs.file_codec import FileCodec
 from jcache.graphs.graph_lookup import Found, GraphLookup
 from jcache.graphs.graph_world import GraphWorlds
@@ -19,10 +20,11 @@ from jcache.graphs.roots import GRAPHS
 from jcache.graphs.told import Told
 from jcache.runs.calls import NOT_STORED, STORED
 from jcache.runtime.build_context import Build, add_dependency
+from jcache.runtime.dependencies import other_reads, staleness
 from jcache.runtime.events import Refusal
-from jcache.runtime.sealed_store import OpenedEntry, open_entry, open_softly, staleness
+from jcache.runtime.sealed_store import OpenedEntry, open_entry, open_softly
 from jcache.runtime.worlds.comparisons import variant_key
-from jcache.runtime.worlds.judgement import SEEDED
+from jcache.runtime.worlds.judgement import READS, SEEDED
 from jcache.store.economics import Spent
 from jcache.store.put_result import Outcome
 
@@ -107,13 +109,14 @@ class GraphKeeping:
         world, root = self._worlds.of(call), call.store.root
         data = build.seal(dumped, call.fingerprint)
         content = read_header(data).payload_sha256
-        variant = variant_key(call.key, content)
-        for key in dict.fromkeys((world.entry, call.key, variant)):
+        reads = "\n".join(sorted(filter(is_path, build.found)))
+        variants = call.key, variant_key(call.key, content), variant_key(call.key, f"{content}\n{reads}")
+        for key in dict.fromkeys((world.entry, *variants)):
             found = (open_softly(each, GRAPHS, key) for each in (root, *call.shared))
             there = next((each for each in found if isinstance(each, OpenedEntry)), None)
             if there is None:
                 continue
-            if there.header.payload_sha256 == content:
+            if there.header.payload_sha256 == content and not self._reads_elsewhere(call, there.header, build):
                 if not staleness(there.header, call.fingerprint.parts, root):
                     if call.fingerprint.snapshot.has_drawn and world.judged.has_same_state:
                         world.refuse(SEEDED)
@@ -127,10 +130,19 @@ class GraphKeeping:
             elif world.is_same_world(there.header):
                 world.refuse(_DIFFERING)
                 return _DIFFERING
+        if world.reads_anew(content):
+            world.refuse(READS)
+            return READS
         if call.store.has(call.key):
-            build.key = variant
+            build.key = next((each for each in variants if not call.store.has(each)), variants[-1])
             data = build.seal(dumped, call.fingerprint)
         return self._put(call, data, build)
+
+    def _reads_elsewhere(self, call: KeyedCall, there: EnvelopeHeader, build: Build) -> bool:
+        """Return whether a build has read something that a stored graph does not depend on."""
+        if self._worlds.of(call).is_same_world(there) and not build.chance:
+            return False
+        return bool(other_reads(there, call.fingerprint.parts, build.found))
 
     def replace(self, call: KeyedCall, value: object) -> bool:
         """Store a value in place of the stored graph; return whether it is stored now.

@@ -21,8 +21,9 @@ from jcache.graphs.told import Told
 from jcache.layout import Root
 from jcache.runs.calls import HIT
 from jcache.runtime.build_context import add_dependency
+from jcache.runtime.dependencies import dependencies_of, staleness
 from jcache.runtime.explain import Explanation, explain
-from jcache.runtime.sealed_store import OpenedEntry, dependencies_of, describe, open_softly, staleness
+from jcache.runtime.sealed_store import OpenedEntry, describe, open_softly
 from jcache.runtime.warn import warn_once
 from jcache.store.economics import Economics, Spent
 from jcache.vocabulary import CauseKind

@@ -70,7 +70,7 @@ class Build:
             _all_builds.remove(self)
         self.found.update({**read.parts, **world.imported(loaded, digests_of(self.root))})
         directories = places.directories(surroundings.program_directory())
-        self.found.update(places.bases_of(read.parts, directories))
+        self.found.update(places.bases_of(self.found, directories))
         self.chance = frozenset(read.chance)
         self.is_temporary = read.is_temporary
         self.reason = None if read.reason is None else f"it {read.reason}."

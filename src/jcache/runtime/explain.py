@@ -14,7 +14,8 @@ from jcache.fingerprint import places
 from jcache.fingerprint.describe import labelled_changes, some
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import FileKind, Kind, Root, member, name_of
-from jcache.runtime.sealed_store import OpenedEntry, open_entry, staleness
+from jcache.runtime.dependencies import staleness
+from jcache.runtime.sealed_store import OpenedEntry, open_entry
 from jcache.store.store import header_at
 from jcache.units import format_seconds
 from jcache.vocabulary import VOCABULARY, CauseKind

@@ -10,24 +10,18 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from jcache.errors import DamagedEntry, JcacheError
 from jcache.findings import Damage, Finding, Stamp
-from jcache.fingerprint import places
-from jcache.fingerprint.describe import changes
-from jcache.fingerprint.io.digests import now
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.layout import ENTRY_SUFFIX, Kind, Root
 from jcache.runtime.events import Refusal, refusal_of
 from jcache.runtime.program_store import ProgramStore
 from jcache.runtime.warn import warn_once
-from jcache.runtime.worlds import surroundings
-from jcache.runtime.worlds.digests import digests_of
-from jcache.runtime.worlds.world import IMPORTED, imported_now
 from jcache.runtime.write_queue import WriteQueue
 from jcache.store.economics import Spent
 from jcache.store.mapped import open_sealed
@@ -107,46 +101,6 @@ def describe(finding: Finding) -> str:
     """Return the beginning of a sentence that says what is wrong with an entry."""
     what = "is stale" if finding.damage is Damage.STALE else "was damaged"
     return f"{finding.key} in {finding.path.parent} {what} ({finding.evidence.rstrip('.')})"
-
-
-# -- the dependencies of an entry
-
-
-def dependencies_of(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the dependencies that were found while an entry was made, besides the parts of its key.
-
-    Args:
-        header: the header of the entry.
-        known: the parts of its key.
-    """
-    return {label: text for label, text in parts_here(header, known).items() if label not in known}
-
-
-def parts_here(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the parts of an entry, with what it has read at the places where this process would read it.
-
-    Args:
-        header: the header of the entry.
-        known: the parts of its key.
-    """
-    return places.moved(header.key_parts, known, places.directories(surroundings.program_directory()))
-
-
-def staleness(header: EnvelopeHeader, known: Mapping[str, str], root: Root) -> list[str]:
-    """Return the changes of what was read and imported while an entry was made, a line each; none for a fresh entry.
-
-    Args:
-        header: the header of the entry.
-        known: the parts of its key.
-        root: the root in use, which remembers the digests of files.
-    """
-    then = dependencies_of(header, known)
-    if not then:
-        return []
-    modules = [label for label in then if label.startswith(IMPORTED)]
-    today = {**now(then), **imported_now(modules, digests_of(root))}
-    then = {label: then[label] for label in today}
-    return [] if today == then else changes(then, today)
 
 
 # -- the store

@@ -16,7 +16,7 @@ Its payload is canonical JSON::
      "objects":{…},                 the recipes of objects in the structure, if it has any, likewise
      "effects":[str],               JAX's names of its effects, if it has any
      "settings":[[str,int,…]]}      the attributes and variables that tracing sets, with their values, if it sets any,
-                                    see `jcache.fingerprint.restored`
+                                    see `jcache.fingerprint.settings`
 
 A **program** is the StableHLO of a trace for one placement and donation of the arguments; its parent is the trace. Its
 payload is a portable artifact. Its key parts are:
@@ -41,7 +41,7 @@ from typing import Any, Final, NamedTuple
 
 from jcache import clock
 from jcache.errors import DamagedEntry
-from jcache.fingerprint import restored
+from jcache.fingerprint import settings
 from jcache.formats.envelope import Codec, EnvelopeHeader, seal
 from jcache.jax_internals.avals import Axes, Place, Result, named
 from jcache.jax_internals.meshes import Mesh
@@ -104,7 +104,7 @@ class Trace(NamedTuple):
                 callbacks=read.get("callbacks"),
                 effects=tuple(read.get("effects", ())),
                 objects=read.get("objects"),
-                settings=restored.checked(read.get("settings")),
+                settings=settings.checked(read.get("settings")),
             )
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             msg = f"A trace whose payload cannot be read: {error!r}."

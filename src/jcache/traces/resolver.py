@@ -27,7 +27,7 @@ from jcache.jax_internals import avals, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.effects import named
 from jcache.jax_internals.gc_pause import collector
-from jcache.runtime.sealed_store import parts_here
+from jcache.runtime.dependencies import parts_here
 from jcache.runtime.warn import warn_once
 from jcache.runtime.worlds.judgement import Check
 from jcache.traces import missed_effects, pending_call, structures

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from jcache.findings import Damage
 from jcache.fingerprint.describe import some
+from jcache.fingerprint.io.digests import is_path
 from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.jax_internals.compile_record import Compilation, Replay
 from jcache.runs import observers
 from jcache.runtime import side_effects
+from jcache.runtime.dependencies import other_reads, staleness
 from jcache.runtime.events import Refusal
-from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly, staleness
+from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly
 from jcache.runtime.warn import warn_outside
 from jcache.runtime.worlds.comparisons import Comparisons, variant_key
-from jcache.runtime.worlds.judgement import SEEDED
+from jcache.runtime.worlds.judgement import MOST_READS, READS, SEEDED
 from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import version_of
 from jcache.store.put_result import Outcome
@@ -107,6 +109,9 @@ class TraceKeeping:
             return None
         found = difference(miss.stored.trace, trace)
         text = miss.stored.text(compilation.signature)
+        if found is None and (miss.chance or not miss.judged.is_exact):
+            others = other_reads(miss.stored.opened.header, miss.request.parts, miss.build.found)
+            found = f"it reads {some(others)}" if others else None
         if found is not None or text == compilation.text:
             return found
         if text is None:  # no program to compare: the same if the trace was compared in this very world
@@ -141,9 +146,13 @@ class TraceKeeping:
             The reason why it is not stored; None if it is, or was before.
         """
         request = miss.request
-        for key in (variant_key(request.key, content), request.key):
+        reads = "\n".join(sorted(filter(is_path, miss.build.found)))
+        variants = request.key, variant_key(request.key, content), variant_key(request.key, f"{content}\n{reads}")
+        for key in reversed(variants):
             there = open_softly(self._store.root, TRACES, key)
-            if isinstance(there, OpenedEntry) and there.header.key_parts.get(CONTENT) == content:
+            if not isinstance(there, OpenedEntry) or other_reads(there.header, request.parts, miss.build.found):
+                continue
+            if there.header.key_parts.get(CONTENT) == content:
                 if stale := staleness(there.header, request.parts, self._store.root):
                     self._store.quarantine_softly(there.finding(Damage.STALE, f"{some(stale)}."))
                     break
@@ -152,7 +161,10 @@ class TraceKeeping:
                 return None
         if not self._may_write():
             return _NOT_FIRST
-        key = variant_key(request.key, content) if self._store.has(request.key) else request.key
+        if self._reads_anew(request.key, content):
+            self._comparisons.refuse(request.key, miss.world, READS)
+            return f"{READS}: name what it reads by `depends_on=`"
+        key = next((each for each in variants if not self._store.has(each)), variants[-1])
         effects = request.fingerprint.snapshot.effects.as_text()
         sealed = seal_entry(
             trace.payload(),
@@ -170,6 +182,12 @@ class TraceKeeping:
         if reason is None:
             self._compared(miss, same=False)
         return reason
+
+    def _reads_anew(self, key: str, content: str) -> bool:
+        """Return whether several traces of a key are the same, and have read other files each."""
+        found = (open_softly(self._store.root, TRACES, each) for each in self._comparisons.entries(key))
+        contents = [each.header.key_parts.get(CONTENT) for each in found if isinstance(each, OpenedEntry)]
+        return contents.count(content) >= MOST_READS
 
     def _compared(self, miss: Miss, *, same: bool) -> None:
         """Note that this world has the program of the trace.

@@ -10,7 +10,8 @@ from jcache.findings import Damage, Finding
 from jcache.fingerprint.describe import some
 from jcache.jax_internals import cache_hook
 from jcache.layout import Root
-from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly, staleness
+from jcache.runtime.dependencies import staleness
+from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly
 from jcache.runtime.worlds.comparisons import Comparisons
 from jcache.runtime.worlds.digests import digests_of
 from jcache.runtime.worlds.judgement import Check, Judgement, judge

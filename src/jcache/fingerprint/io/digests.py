@@ -53,8 +53,9 @@ def is_look(label: str) -> bool:
     return label.partition(" ")[0] in _AT_PATHS
 
 
-def is_variable(label: str) -> bool:
-    return label.startswith(f"{Look.VARIABLE} ")
+def is_path(label: str) -> bool:
+    """Return whether a label is that of a read at a path."""
+    return is_read(label) and not label.startswith(f"{Look.VARIABLE} ")
 
 
 def path_of(label: str) -> str:

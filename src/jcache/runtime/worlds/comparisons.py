@@ -99,6 +99,10 @@ class Comparisons:
         """Return the comparisons of a key, the latest last; those of read-only roots first."""
         return [each for root in self._read for each in comparisons_of(root, self._kind, key)]
 
+    def entries(self, key: str) -> set[str]:
+        """Return the keys of the entries with which calls of a key were compared."""
+        return {each.text for each in self.of(key) if not each.is_refusal}
+
     def components(self, world: str) -> Mapping[str, str] | None:
         """Return the components of a world; None if they are not there any more."""
         return next((found for root in self._read if (found := components_of(root, world)) is not None), None)

@@ -41,6 +41,8 @@ _STATE: Final = LOOSE + STATE_OF
 _MOST_DRAWN: Final = 4  # results that differ by the state of a shared random generator alone
 _DRAWN: Final = "the random generator that it draws from had another state at each start: seed it, or pass one in"
 SEEDED: Final = "it draws from a random generator that the program has seeded, which a hit would leave as it is"
+READS: Final = "it reads other files at each start"
+MOST_READS: Final = 4  # entries with one result that have read other files each
 _MOST: Final = 16  # comparisons of a key that are looked at
 
 
@@ -120,7 +122,7 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
     same = [each for each in known if each.world == world.digest]
     if same and same[-1].is_refusal:
         return Judgement(refused=same[-1].text)
-    if shared := _refused_alike(comparisons, known, world):
+    if shared := _refused_alike(comparisons, known, world, side_effects.REASON):
         return Judgement(refused=shared)
     served = [each for each in known if not each.is_refusal]
     if check is Check.NEVER or not served:
@@ -129,6 +131,8 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
         last = same[-1]
         may_serve, has_same_state = last.left == 0 and check is not Check.ALWAYS, any(_states(world.components))
         return Judgement(last, may_serve, is_exact=True, has_same_state=has_same_state)
+    if shared := _refused_alike(comparisons, known, world, READS):
+        return Judgement(refused=shared)
     rows = [(each, row) for each in served[-_MOST:] if (row := comparisons.components(each.world)) is not None]
     now = world.components
     between = [differing(row, now) for _, row in rows]
@@ -149,10 +153,10 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
     return Judgement(nearest, new=new, has_same_state=any(now.get(label) == its[label] for label in _states(its)))
 
 
-def _refused_alike(comparisons: Comparisons, known: Sequence[Compared], world: World) -> str | None:
-    """Return why nothing is served in worlds with the same sources, because of what the call changes."""
+def _refused_alike(comparisons: Comparisons, known: Sequence[Compared], world: World, reason: str) -> str | None:
+    """Return why nothing is served in worlds with the same sources, if the text of that begins with a reason."""
     for each in known:
-        if each.is_refusal and each.text.startswith(side_effects.REASON):
+        if each.is_refusal and each.text.startswith(reason):
             row = comparisons.components(each.world)
             if row is not None and all(map(_learnt_after, differing(row, world.components))):
                 return each.text

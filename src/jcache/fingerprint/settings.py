@@ -1,0 +1,96 @@
+"""What a call sets, as JSON, which a stored trace holds.
+
+A plain value stands as it is, a tuple as ``{"tuple": [value]}``, an array of numpy as
+``{"array": [type, shape, base64]}``, what a dict gets as ``{"items": value}`` with its pairs, and what was not there
+before as ``{"new": value}``.
+"""
+
+# ruff: noqa: ANN401 - programs hold anything
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sys
+from collections.abc import Iterable
+from types import NoneType
+from typing import Any, Final, cast
+
+PLAIN: Final = frozenset({NoneType, bool, int, float, str})
+TUPLE: Final = "tuple"
+ITEMS: Final = "items"
+NEW: Final = "new"
+_ARRAY: Final = "array"
+_PAIR: Final = 2  # a key and a value
+_MAX_BYTES: Final = 1 << 20  # of all values that a call sets
+_KINDS: Final = frozenset("biufc")  # of the types of arrays
+Settings = list[list[Any]]
+"""The names and numbers of what a call sets, each with the value as JSON."""
+
+
+def as_json(value: Any, known: Iterable[int]) -> Any:
+    """Return a value as JSON, in a list; None if it cannot be set again.
+
+    Args:
+        value: the value.
+        known: the addresses of objects that have been there before.
+    """
+    try:
+        made = [_encoded(value, set(known))]
+        return made if len(json.dumps(made, ensure_ascii=False).encode()) <= _MAX_BYTES else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _encoded(value: Any, shared: set[int]) -> Any:
+    """Return a value as JSON.
+
+    Args:
+        value: the value.
+        shared: the addresses of other objects, to which those of this value's arrays are added.
+
+    Raises:
+        TypeError: it is of another type, or an array that something else refers to.
+        ValueError: it is no finite number.
+    """
+    if type(value) is float and not math.isfinite(value):
+        raise ValueError
+    if type(value) in PLAIN:
+        return value
+    if type(value) is tuple:
+        return {TUPLE: [_encoded(each, shared) for each in value]}
+    numpy = sys.modules.get("numpy")
+    if numpy is None or type(value) is not numpy.ndarray or value.dtype.kind not in _KINDS or id(value) in shared:
+        raise TypeError
+    is_plain = value.flags.c_contiguous and value.flags.writeable
+    if not is_plain or id(value.base) in shared or not (value.base is None or type(value.base) is numpy.ndarray):
+        raise TypeError
+    shared.update({id(value), id(value.base)} - {id(None)})
+    content = base64.b64encode(value.tobytes()).decode()
+    return {_ARRAY: [value.dtype.str, list(value.shape), content]}
+
+
+def checked(settings: Any) -> Settings | None:
+    """Return what was read as JSON; raise ValueError, KeyError or TypeError if it is nothing that `SetValues` makes."""
+    for name, number, value in settings or ():
+        plain = value[NEW] if isinstance(value, dict) and NEW in value else value
+        values = plain[ITEMS][TUPLE] if isinstance(plain, dict) and ITEMS in plain else [plain]
+        for each in values:
+            decoded(each)
+        if type(name) is not str or type(number) is not int or number < 0:
+            raise ValueError(name)
+        if values != [plain] and not all(len(each[TUPLE]) == _PAIR for each in values):
+            raise ValueError(name)
+    return cast("Settings | None", settings)
+
+
+def decoded(value: Any) -> Any:
+    """Return the value that is written as JSON."""
+    if type(value) in PLAIN:
+        return value
+    if TUPLE in value:
+        return tuple(map(decoded, value[TUPLE]))
+    numpy: Any = sys.modules["numpy"]  # which JAX has imported
+    kind, shape, content = value[_ARRAY]
+    return numpy.frombuffer(bytearray(base64.b64decode(content)), numpy.dtype(kind)).reshape(shape).copy()
