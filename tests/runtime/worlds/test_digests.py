@@ -55,5 +55,6 @@ def test_a_root_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) ->
 
 def test_names_of_variables_are_found_in_a_source() -> None:
     """A constant in capitals may name one, and so may what is asked of the environment."""
-    source = b"""x = {'RATE': 1, "no": 2}; os.environ.get("rate_of"); os.getenv('half'); os.environ["Mixed"]"""
-    assert variables_in(source) == {"RATE", "rate_of", "half", "Mixed"}
+    source = b"""x = {'RATE': 1, "no": 2, 'LR': 3, "X": 4}
+    os.environ.get("rate_of"); os.getenv('half'); os.environ["Mixed"]"""
+    assert variables_in(source) == {"RATE", "LR", "rate_of", "half", "Mixed"}

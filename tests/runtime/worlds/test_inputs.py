@@ -62,6 +62,23 @@ def test_comments_of_configurations_do_not_count(tmp_path: Path, monkeypatch: py
         assert (one != of(monkeypatch, tmp_path, "rate: 1\n  # two\n", name)) == counts
 
 
+def test_a_text_within_yaml_has_no_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that begins with ``#`` in there is a part of the text."""
+    for begin in ("text: |", "text: >-", "- text: |2  "):
+        one = of(monkeypatch, tmp_path, f"rate: 1\n{begin}\n  # one\n", "a.yaml")
+        assert one != of(monkeypatch, tmp_path, f"rate: 1\n{begin}\n  # two\n", "a.yaml")
+
+
+def test_files_name_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As omegaconf's resolver and shells read them."""
+    (tmp_path / "a.yaml").write_text("lr: ${oc.env:LR,1}\nhome: ${HOME}/a\nuser: $USER\ncost: 5$\nown: ${lr}\n")
+    record(monkeypatch, tmp_path / "a.yaml")
+    inputs = Inputs()
+    assert inputs.variables() == set()
+    inputs.take(str(tmp_path))
+    assert inputs.variables() == {"LR", "HOME", "USER", "lr"}
+
+
 @pytest.mark.parametrize("indent", [None, 2])
 def test_the_values_of_a_json_object_count_by_their_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indent: int | None

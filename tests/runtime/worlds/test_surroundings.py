@@ -55,6 +55,16 @@ def test_each_option_counts_by_itself(changed: str, tmp_path: Path, monkeypatch:
     assert {label for label, _ in found[0].items() ^ found[1].items()} == ARGUMENTS[changed]
 
 
+def test_each_setting_of_an_option_counts_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of ``--set lr=0.1 --set seed=1``, however it is written."""
+    found = []
+    for text in ("--set lr=0.1 --set=seed=1 --name a", "--set lr=0.1 --set=seed=2 --name a"):
+        monkeypatch.setattr(sys, "argv", ["program.py", *text.split()])
+        found.append(taken(tmp_path))
+    assert {label for label, _ in found[0].items() ^ found[1].items()} == {"argument --set seed"}
+    assert {"argument --set lr", "argument --name"} <= found[0].keys()
+
+
 def test_the_value_of_an_option_that_is_a_secret_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From its digest it could be guessed. Of another argument no text is kept but the name of an option."""
     found = []
@@ -81,6 +91,8 @@ def test_variables_count_that_somebody_can_mean(tmp_path: Path, monkeypatch: pyt
     after = taken(tmp_path, "RATE")
     assert {label for label, _ in before.items() ^ after.items()} == {"environment RATE"}
     assert "2" not in after["environment RATE"].split()
+    monkeypatch.setenv("APP_RATE", "1")
+    assert "environment APP_RATE" in taken(tmp_path, "APP_") and "environment APP_RATE" not in taken(tmp_path, "APP")
 
 
 def test_the_hash_seed_counts_where_it_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ NAME: Final = "digests"
 _MOST: Final = 5_000
 _NUMBER: Final = re.compile(r"""(?:^|[:=\s])\d{1,6}[\s"',]*$""")  # of a token in a vocabulary
 _LARGEST: Final = 16 << 20
-_VARIABLES: Final = re.compile(rb"""["']([A-Z][A-Z0-9_]{2,})["']|(?:environ|getenv)[^\n]{0,60}?["'](\w+)["']""")
+_VARIABLES: Final = re.compile(rb"""["']([A-Z][A-Z0-9_]+)["']|(?:environ|getenv)[^\n]{0,60}?["'](\w+)["']""")
 _SECRET: Final = re.compile(
     r"passw|secret|credential|(api|access|private|auth)_?(key|token)|(^|[_.])(token)$", re.IGNORECASE
 )

@@ -38,6 +38,8 @@ _MOST_OF_SERIES: Final = 8  # a longer one is data, whose files keep their names
 _NAMED: Final = re.compile(r"""\s*["']?([A-Za-z_][\w.\-/]{0,60})["']?\s*[:=](?![:=/]*\s*$)(?!//)""")
 _COMMENTED: Final = (".cfg", ".conf", ".env", ".gin", ".ini", ".properties", ".toml", ".yaml", ".yml")
 _COMMENTS: Final = ("#", ";")
+_BLOCK: Final = re.compile(r":\s*[|>][-+\d]*\s*$", re.MULTILINE)  # begins a text of YAML, in which ``#`` is no comment
+_VARIABLE: Final = re.compile(r"\$\{?(?:[\w.]+:)?([A-Za-z_]\w*)")  # as in ``$HOME`` and ``${oc.env:HOME}``
 _VARYING: Final = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{8,}|\d+")  # identifiers, numbers
 _TIMESTAMP: Final = re.compile(r"\b1\d{12,18}\b|\b1\d{9}\.\d")  # milliseconds and less since 1970
 _LINE: Final = re.compile(r"line \d+(#\d+)?")
@@ -49,10 +51,12 @@ class _Text(NamedTuple):
     Attributes:
         whole: the digest of all of it.
         items: the digests of its items by name; empty if there are too many.
+        variables: the names of environment variables that it may name.
     """
 
     whole: str
     items: dict[str, str]
+    variables: set[str]
 
 
 class Inputs:
@@ -73,6 +77,10 @@ class Inputs:
         if self._taken[:2] != (top, files):
             self._taken = top, files, self._components(top, files)
         return self._taken[2]
+
+    def variables(self) -> set[str]:
+        """Return the names of environment variables that the files may name, as far as they were taken."""
+        return set[str]().union(*(text.variables for _, text in self._texts.values()))
 
     def _components(self, top: str, files: Mapping[str, InputFile]) -> dict[str, str]:
         texts: dict[str, _Text] = {}
@@ -172,11 +180,11 @@ def _text_of(content: bytes, has_comments: bool) -> _Text:  # noqa: FBT001
         text = content.decode()
     except UnicodeDecodeError:
         text = content.decode("latin-1")
-    found = _items(text, _COMMENTS if has_comments else ())
+    found = _items(text, _COMMENTS if has_comments and not _BLOCK.search(text) else ())
     items = {
         name: "" if is_secret(name, value) or _is_timestamp(name, value) else _short(value) for name, value in found
     }
-    return _Text(_short(text), items if len(items) <= _MOST_ITEMS else {})
+    return _Text(_short(text), items if len(items) <= _MOST_ITEMS else {}, {*_VARIABLE.findall(text)})
 
 
 def _is_timestamp(name: str, value: str) -> bool:

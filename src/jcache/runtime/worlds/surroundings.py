@@ -47,7 +47,8 @@ def take(top: str, variables: Collection[str], packages: Collection[str]) -> tup
     if code is not None:
         found["code"] = _digest(code)
         variables = {*variables, *variables_in(code.encode(errors="replace"))}
-    prefixes = _PREFIXES + tuple(f"{name.upper()}_" for name in packages if name not in _NO_PACKAGES)
+    prefixes = _PREFIXES + tuple(each for each in variables if each.endswith("_"))  # as in ``env_prefix="APP_"``
+    prefixes += tuple(f"{name.upper()}_" for name in packages if name not in _NO_PACKAGES)
     for name in (name for name in list(os.environ) if not is_secret(name, os.environ.get(name, ""))):
         if name == "PYTHONHASHSEED" or ((name in variables or name.startswith(prefixes)) and not _is_of_caches(name)):
             found[f"environment {name}"] = _digest(_relative(os.environ.get(name, ""), top))
@@ -62,7 +63,8 @@ def _arguments() -> list[str]:
 def _by_name(arguments: list[str]) -> dict[str, str]:
     """Return a component for the order of the options and one for each option, so that each is learnt by itself.
 
-    An option is ``--name=value``, ``--name value`` or ``name=value``; any other argument has its number as its name.
+    An option is ``--name=value``, ``--name value`` or ``name=value``; any other argument has its number as its name. In
+    ``--set lr=0.1`` the name is ``--set lr``.
     """
     values: list[tuple[str, str]] = []
     given = iter([*zip(arguments, [*arguments[1:], "-"], strict=False)])
@@ -72,6 +74,9 @@ def _by_name(arguments: list[str]) -> dict[str, str]:
             name, value = f"{sum(one.isdecimal() for one, _ in values) + 1}", each
         elif not equals and not after.startswith("-"):
             value = next(given)[0]
+        inner, is_setting, further = value.partition("=")
+        if name.startswith("-") and is_setting and _NAME.fullmatch(inner):  # as in ``--set lr=0.1``
+            name, value = f"{name} {inner}", further
         values.append((name, "" if is_secret(name.replace("-", "_"), value) else value))
     names = [name for name, _ in values]
     found = {f"argument {each}": _digest([value for name, value in values if name == each]) for each in names}

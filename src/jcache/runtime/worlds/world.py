@@ -78,8 +78,8 @@ def take(digests: Digests) -> World:
     top = surroundings.program_directory()
     contents = _distributions.contents(sys.path, digests)
     found, variables, reason = _sources.take(_distributions, digests, top)
-    around, unseen = surroundings.take(top, variables, _sources.packages)
     read = _inputs.take(top)
+    around, unseen = surroundings.take(top, variables | _inputs.variables(), _sources.packages)
     digests.save()
     installed = {_DISTRIBUTION + name: text for name, text in contents.items()}
     return World({**installed, **found, **around, **read}, reason or unseen)
