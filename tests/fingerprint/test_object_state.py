@@ -9,11 +9,18 @@ from tests.helpers.fingerprints import imported
 
 SOURCE = """
 import functools
+import numpy as np
 class Net:
     size, lazy = 0, None
     def __init__(self): self.rate, self.name = 0.5, "net"
     @functools.cached_property
     def basis(self): return (self.rate, self.rate)
+    @functools.cached_property
+    def shared(self): return self.basis
+    @functools.cached_property
+    def array(self): return np.arange(3.0)
+    @functools.cached_property
+    def again(self): return self.array
 net = Net()
 def f(x):
     BODY
@@ -36,16 +43,17 @@ def test_an_attribute_counts_if_code_names_it(tmp_path: Path) -> None:
     ("body", "names"),
     [
         ("net.lazy = net.lazy or (1, 2)", ["lazy"]), ("net.unread = x / 2", ["unread"]), ("net.name = 'b'", ["name"]),
-        ("net.a, net.b = 1, (2,)", ["a", "b"]), ("net.basis", []),
+        ("net.a, net.b = 1, (2,)", ["a", "b"]), ("net.basis", ["basis"]), ("net.shared", ["basis", "shared"]),
+        ("net.again", []),
     ],
 )  # fmt: skip
 def test_a_trace_sets_again_what_its_call_has_set(body: str, names: list[str], tmp_path: Path) -> None:
-    """An attribute that is new, or that no code reads, as well; what a cached property keeps follows from the rest."""
+    """An attribute that is new, or that no code reads, as well; what a cached property keeps, unless it is shared."""
     with imported(tmp_path, SOURCE.replace("BODY", body)) as model:
         found = fingerprint(model.f, (1,), for_trace=True)
         model.f(1)
         assert changed_meanwhile(found, model.f, (1,), {}) == []
-        assert [each[0].rpartition(".")[2] for each in found.snapshot.sets.settings] == names
+        assert [each[0].rpartition(": ")[2] for each in found.snapshot.sets.settings] == names
 
 
 @pytest.mark.parametrize("body", ["net.size += 1", "net.lazy = object()", "del net.name", "net.unread = [x]"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.fingerprints import imported
-from tests.helpers.set_values import called, source
+from tests.helpers.set_values import called, set_again, source
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,54 @@ def test_what_cannot_be_set_again_is_told(statement: str, new: str, tmp_path: Pa
     assert changed and settings == []
 
 
+COUNTS = ["counted.n += 1", "calls += 1", "TALLY['a'] = TALLY.get('a', 0) + 1", "LOG.append(x)", "SEEN.add(x)"]
+USES = ["x += counted.n", "x += calls", "x += TALLY.get('a', 5)", "x += len(LOG)", "x += 3 in SEEN"]
+COUNTERS = """
+from collections import Counter, deque
+class Counted: n = 0
+counted, calls, TALLY, LOG, SEEN, QUEUE, MANY = Counted(), 0, {}, [], {3}, deque(), Counter()
+counted.n = 0
+def build(x):
+    global calls
+    @
+    return x
+"""
+
+
+@pytest.mark.parametrize("statement", COUNTS)
+def test_what_only_counts_is_not_set_again(statement: str, tmp_path: Path) -> None:
+    """It counts how often a function is traced; a served call is no trace."""
+    with imported(tmp_path, COUNTERS.replace("@", statement)) as model:
+        assert called(model) == ([], [])
+
+
 @pytest.mark.parametrize(
-    "statement", ["held.value = 2", "value = 3", "TABLE['a'] = 1", "TABLE['n'] = 1", "lazy.size += 1"]
-)
-def test_counters_are_not_set_again(statement: str, tmp_path: Path) -> None:
-    """They count how often a function is traced; a served call is no trace."""
-    with imported(tmp_path, source(statement)) as model:
-        model.held.value = model.TABLE["n"] = vars(model)["value"] = 0
-        assert called(model)[1] == []
+    ("statement", "use"),
+    [
+        *zip(COUNTS, USES, strict=True), ("QUEUE.append((x, 'a'))", "x += len(QUEUE)"),
+        ("MANY['a'] += 2", "x += MANY['a']"), ("LOG.extend([x, 2.5])", "x += sum(LOG)"),
+        ("LOG.append(x); SEEN.add('b'); counted.n += 2", "x += len(LOG)"),
+    ],
+)  # fmt: skip
+def test_what_the_function_uses_is_set_again(statement: str, use: str, tmp_path: Path) -> None:
+    """So a later call has the number, or the items, that it would have had."""
+    names = ("calls", "TALLY", "LOG", "SEEN", "QUEUE", "MANY")
+    text = COUNTERS.replace("@", f"{statement}\n    {use}")
+    with imported(tmp_path, text) as model:
+        changed, settings = called(model)
+        after = [getattr(model, each) for each in names], model.counted.n
+    with imported(tmp_path, text) as model:
+        set_again(model, settings)
+        assert changed == [] and ([getattr(model, each) for each in names], model.counted.n) == after
+
+
+@pytest.mark.parametrize("statement", ["LOG.append([x])", "LOG.insert(0, x)", "TALLY['f'] = build", "LOG[:] = [x]"])
+def test_what_has_no_plain_items_is_told(statement: str, tmp_path: Path) -> None:
+    """Nor what has got an item in another place than at its end."""
+    with imported(tmp_path, COUNTERS.replace("@", f"x += len(LOG) + len(TALLY)\n    {statement}")) as model:
+        model.LOG.append(7)
+        changed, settings = called(model)
+    assert changed and settings == []
 
 
 def test_objects_in_a_set_are_told_apart_by_nothing(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
 from tests.helpers.fingerprints import imported
 from tests.helpers.jax_programs import run
+from tests.proofs.test_side_effects import programs as counting
 
 PROGRAM = (Path(__file__).parent.parent / "programs" / "set_again.py").read_text()
 
@@ -206,6 +207,23 @@ def test_a_served_call_sets_what_a_traced_one_sets(
         with imported(directory, source) as module:
             found = [model.call(getattr(module, name), argument) for name, argument in calls], shown(module)
         assert found == expected, (start, source.partition("kept.value = None")[2], calls)
+
+
+@pytest.mark.whole
+@given(program=counting())
+def test_what_a_function_counts_and_uses_is_set_again(
+    program: tuple[str, list[tuple[str, int]]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each result is that of plain Python, where functions use what they count, log and collect."""
+    source, calls = program
+    directory: Path = tmp_path_factory.mktemp("used")
+    with imported(directory, source) as module:
+        expected = [getattr(module, name)(argument) for name, argument in calls]
+    model = Model()
+    for start in range(STARTS):
+        with imported(directory, source) as module:
+            found = [model.call(getattr(module, name), argument) for name, argument in calls]
+        assert found == expected, (start, source.rpartition("size_")[2], calls)
 
 
 @pytest.mark.full

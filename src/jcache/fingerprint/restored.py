@@ -1,20 +1,21 @@
 """What a call sets, and a served call sets again: plain values of attributes and variables, and items of dicts.
 
 Most often code computes such a value once, when it is first needed, or remembers that it has done something. Integers
-that replace others are left out, and lists: they count or log how often a function is traced, and serving is no trace.
+that replace others are left out, and what lists and sets get: they count or log how often a function is traced, and
+serving is no trace. Where the function uses some of it for more than to count, all of it is set again, too.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Any
 
 from jcache.fingerprint.growth import has_all_keys
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.setters import Copies, Place, stores
-from jcache.fingerprint.settings import ITEMS, NEW, PLAIN, TUPLE, Settings, as_json
+from jcache.fingerprint.settings import ITEMS, MORE, NEW, PLAIN, TUPLE, Settings, as_json
 
 
 class SetValues:
@@ -27,8 +28,12 @@ class SetValues:
     def __init__(self) -> None:
         self.settings: Settings = []
         self._values: dict[tuple[str, int], Any] = {}
-        self._items: dict[tuple[str, int], tuple[Any, ...]] = {}
+        self._items: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}
+        self._counted: dict[tuple[str, int], int] = {}  # integers in place of others,
+        self._grown: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}  # and what containers have got
+        self._is_complete = True  # whether these are all
         self._new: dict[tuple[str, int], Any] = {}
+        self._may_lack: set[tuple[str, int]] = set()
 
     def sets(self, place: Place, value: Any, before: Mapping[Place, Any], alive: Collection[object]) -> bool:
         """Note a value if it is another one than there was at a place, and can be set there again.
@@ -78,11 +83,39 @@ class SetValues:
             return False
         if not items or all(at != id(each) for each in alive) or as_json(items, map(id, alive)) is None:
             return False
-        name = min(names)
-        self._items[name, [each for each, (known, _) in copies.items() if name in known].index(at)] = items
+        self._items[_number(at, names, copies)] = ITEMS, items
         return True
 
-    def adds(self, name: str, number: int, value: Any, alive: Collection[object]) -> bool:
+    def counts(self, place: Place, value: int, before: Mapping[Place, Any], alive: Collection[object]) -> None:
+        """Note an integer that has replaced another one; for the arguments see `sets`."""
+        if stores([place], alive)[place[1]] == [None]:
+            self._is_complete = False
+        number = [each for each in before if each[1] == place[1]].index(place)
+        self._counted[place[1], number] = value
+
+    def gets(self, at: int, now: Any, copies: Copies, alive: Collection[object]) -> None:
+        """Note what a container has got that has only grown, or in which integers were replaced; see `grows`."""
+        names, before = copies[at]
+        kind = ITEMS if isinstance(now, dict) else MORE
+        if kind == ITEMS:
+            missing = object()
+            items = tuple(each for each in now.items() if each[1] is not before.get(each[0], missing))
+        elif isinstance(now, set):
+            items = tuple(sorted(now - before, key=repr))
+        else:
+            items = tuple(now)[len(before) :]
+            self._is_complete &= all(one is other for one, other in zip(before, now, strict=False))
+        self._is_complete &= bool(names) and as_json(items, map(id, alive)) is not None
+        self._grown[_number(at, names or {""}, copies)] = kind, items
+
+    def take_all(self) -> bool:
+        """Take what has counted and grown as set, too, and return True; or return False if that is not possible."""
+        if self._is_complete:
+            self._values |= self._counted
+            self._items |= self._grown
+        return self._is_complete
+
+    def adds(self, name: str, number: int, value: Any, alive: Collection[object], *, may_lack: bool = False) -> bool:
         """Note a value under a name that its holder did not have before, if it can be set again.
 
         Args:
@@ -90,6 +123,7 @@ class SetValues:
             number: the number of the holder among those of its name.
             value: the value.
             alive: the objects that were there before.
+            may_lack: whether a served call may do without it.
 
         Returns:
             Whether it is noted.
@@ -97,20 +131,33 @@ class SetValues:
         if Readings().has(type(value), value) or as_json(value, map(id, alive)) is None:
             return False
         self._new[name, number] = value
+        self._may_lack.update([(name, number)] if may_lack else [])
         return True
 
-    def settle(self, alive: Iterable[object]) -> list[str]:
+    def settle(self, alive: Collection[object]) -> list[str]:
         """Make `settings`; return a text if what was set cannot be set again, since two names have the same array."""
         places, dicts = sorted(self._values), sorted(self._items)
-        values = (self._values[each] for each in places), (self._items[each] for each in dicts), self._new.values()
+        items = [self._items[each] for each in dicts]
+        values = (self._values[each] for each in places), (each for _, each in items), self._new.values()
         made = as_json(tuple(map(tuple, values)), map(id, alive))
         names = [*places, *dicts, *self._new]  # in the order in which holders have got what is new
+        if made is None and self._may_lack:
+            self._new = {name: value for name, value in self._new.items() if name not in self._may_lack}
+            self._may_lack.clear()
+            return self.settle(alive)
         if made is None:
             return [f"`{names[0][0]}` was set"]
         plain, added, new = (each[TUPLE] for each in made[0][TUPLE])
-        found = [*plain, *({ITEMS: each} for each in added), *({NEW: each} for each in new)]
+        grown = [{kind: each} for (kind, _), each in zip(items, added, strict=True)]
+        found = [*plain, *grown, *({NEW: each} for each in new)]
         self.settings = [[*name, value] for name, value in zip(names, found, strict=True)]
         return []
+
+
+def _number(at: int, names: Set[str], copies: Copies) -> tuple[str, int]:
+    """Return one of the names of the container at an address, and its number among those of that name."""
+    name = min(names)
+    return name, [each for each, (known, _) in copies.items() if name in known or not known].index(at)
 
 
 def _is_equal(before: Any, now: Any) -> bool:

@@ -11,7 +11,8 @@ from types import CellType, FunctionType
 from typing import Any, NamedTuple, cast
 
 from jcache.fingerprint import attributes
-from jcache.fingerprint.settings import ITEMS, NEW, Settings, decoded
+from jcache.fingerprint.describe import vars_of
+from jcache.fingerprint.settings import ITEMS, MORE, NEW, Settings, decoded
 
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -87,6 +88,16 @@ class Space(NamedTuple):
     holder: Any
     names: Set[str]
 
+    def label(self, name: str) -> str:
+        """Return the name of a value that it holds, as settings have it."""
+        return f"{self.name}: {name}"
+
+    def has(self, name: str) -> bool:
+        """Return whether one value has a name there, and no other one has it as a text."""
+        if isinstance(self.holder, dict | type):
+            return True
+        return name in vars_of(self.holder) or attributes.slots(type(self.holder)).count(name) == 1
+
     def store(self, name: str) -> Store:
         """Return a function that sets what has a name there, as the program has done."""
         if type(self.holder) is dict:  # globals
@@ -103,13 +114,13 @@ class Setters:
 
     Args:
         places: the result of `stores` for all places that code reaches.
-        dicts: the containers that it reaches, by their names.
+        containers: the containers that it reaches, by their names.
         spaces: what it reaches that holds values, in the order of the walk.
     """
 
-    def __init__(self, places: Places, dicts: Mapping[str, list[Any]], spaces: Iterable[Space]) -> None:
+    def __init__(self, places: Places, containers: Mapping[str, list[Any]], spaces: Iterable[Space]) -> None:
         self._places = places
-        self._dicts = dicts
+        self._containers = containers
         self._spaces: dict[str, list[Space]] = {}
         for each in spaces:
             self._spaces.setdefault(each.name, []).append(each)
@@ -117,13 +128,17 @@ class Setters:
     def of(self, name: str, number: int, value: Any) -> Callable[[], None]:
         """Return a function that sets one value of `Settings`; raise LookupError if there is no such place."""
         if isinstance(value, dict) and NEW in value:
-            outer, _, inner = name.rpartition(".")
+            outer, _, inner = name.partition(": ")
             return partial(self._spaces[outer][number].store(inner), decoded(value[NEW]))
-        has_items = isinstance(value, dict) and ITEMS in value
-        there = [*(self._dicts if has_items else self._places).get(name, ())][number]
+        added = value.get(ITEMS, value.get(MORE)) if isinstance(value, dict) else None
+        there = [*(self._places if added is None else self._containers).get(name, ())][number]
         if there is None:
             raise LookupError(name)
-        return partial(there.update, decoded(value[ITEMS])) if has_items else partial(there, decoded(value))
+        if added is None:
+            return partial(there, decoded(value))
+        kind = type(there)
+        add = dict.update if ITEMS in value else set.update if kind is set else kind.extend  # not that of a Counter
+        return partial(add, there, decoded(added))
 
     def all_of(self, settings: Settings) -> Callable[[], None]:
         """Return a function that sets all values; raise LookupError if a place is missing."""

@@ -1,8 +1,8 @@
 """What a call sets, as JSON, which a stored trace holds.
 
 A plain value stands as it is, a tuple as ``{"tuple": [value]}``, an array of numpy as
-``{"array": [type, shape, base64]}``, what a dict gets as ``{"items": value}`` with its pairs, and what was not there
-before as ``{"new": value}``.
+``{"array": [type, shape, base64]}``, what a dict gets as ``{"items": value}`` with its pairs, what a list or set gets
+as ``{"more": value}``, and what was not there before as ``{"new": value}``.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 PLAIN: Final = frozenset({NoneType, bool, int, float, str})
 TUPLE: Final = "tuple"
 ITEMS: Final = "items"
+MORE: Final = "more"
 NEW: Final = "new"
 _ARRAY: Final = "array"
 _PAIR: Final = 2  # a key and a value
@@ -63,7 +64,7 @@ def _encoded(value: Any, shared: set[int]) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is None or type(value) is not numpy.ndarray or value.dtype.kind not in _KINDS or id(value) in shared:
         raise TypeError
-    is_plain = value.flags.c_contiguous and value.flags.writeable
+    is_plain = value.flags.c_contiguous and value.flags.writeable and numpy.dtype(value.dtype.str) == value.dtype
     if not is_plain or id(value.base) in shared or not (value.base is None or type(value.base) is numpy.ndarray):
         raise TypeError
     shared.update({id(value), id(value.base)} - {id(None)})
@@ -74,7 +75,7 @@ def _encoded(value: Any, shared: set[int]) -> Any:
 def checked(settings: Any) -> Settings | None:
     """Return what was read as JSON; raise ValueError, KeyError or TypeError if it is nothing that `SetValues` makes."""
     for name, number, value in settings or ():
-        plain = value[NEW] if isinstance(value, dict) and NEW in value else value
+        plain: Any = value.get(NEW, value.get(MORE, value)) if isinstance(value, dict) else value
         values = plain[ITEMS][TUPLE] if isinstance(plain, dict) and ITEMS in plain else [plain]
         for each in values:
             decoded(each)

@@ -196,16 +196,13 @@ class ValueSnapshot(VisitedCode):
         return self._adds(known, name, namespace[name])
 
     def _adds(self, space: Space, name: str, value: Any) -> bool:
-        """Note a new value if it can be set again.
-
-        One that replaces an integer of the class may count, and a cached property is no change.
-        """
+        """Note a new value if it can be set again; one that replaces an integer of the class may count."""
         kind = type(space.holder)
         counts = type(value) is int and type(getattr(kind, name, None)) is int
-        if counts or not self._sets_again or is_kept(kind, name):
+        if counts or not self._sets_again or not space.has(name):
             return False
         number = [each for each in self._spaces.values() if each.name == space.name].index(space)
-        return self.sets.adds(f"{space.name}.{name}", number, value, self.alive)
+        return self.sets.adds(space.label(name), number, value, self.alive, may_lack=is_kept(kind, name))
 
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""
@@ -219,6 +216,8 @@ class ValueSnapshot(VisitedCode):
                 return copy
         if not has_grown(copy, container):
             return container
+        if counts(copy, container) or len(copy) < len(container):
+            self.sets.gets(id(container), container, self._copies, self.alive)
         if counts(copy, container) or (len(copy) < len(container) and not is_memo(copy, container)):
             self._more.update(names)
         elif len(copy) < len(container):
@@ -237,10 +236,15 @@ class ValueSnapshot(VisitedCode):
         if self._sets_again and self.sets.sets(place, value, self._values, self._holders()):
             return before
         if type(before) is type(value) is int and may_count:
-            self._changed.update([name := _name_at(place)] if before != value else [])
-            self._attributes.update([name] if before != value and place[0] != id(None) else [])
+            self._note_counted(place, value, before)
             return before
         return value
+
+    def _note_counted(self, place: Place, value: int, before: int) -> None:
+        if before != value:
+            self._changed.add(name := _name_at(place))
+            self._attributes.update([name] if place[0] != id(None) else [])
+            self.sets.counts(place, value, self._values, self._holders())
 
     def _holders(self) -> list[object]:
         """Return the objects and cells that hold values."""
@@ -255,12 +259,17 @@ class ValueSnapshot(VisitedCode):
         return Setters(places, dicts, self._spaces.values()).all_of(settings)
 
     def side_effects(self, now: "ValueSnapshot") -> SideEffects:
-        """Return what has counted or grown, as a later walk has found."""
+        """Return what has counted or grown, as a later walk has found; what a served call sets again is left out.
+
+        It sets all of it again where the function uses some of it for more than to count.
+        """
         counters = self.counters.items()
         names = {_name_at(place) for place, each in counters if now.counters.get(place, each) != each}
         states = {name for at, (name, _) in self._states.items() if self._has_other_state(at, now)}
         found = self._changed | names, self._attributes, self._grown, self._more, self._told, states
         self.effects = SideEffects(*map(frozenset[str], found))
+        if self.effects.used_by(now) and self._sets_again and self.sets.take_all():
+            self.effects = SideEffects(changed=frozenset(names), states=frozenset(states))
         self.changed = self.changed_by(self.effects)
         return self.effects
 
