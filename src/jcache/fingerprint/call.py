@@ -14,7 +14,7 @@ from jcache.fingerprint.attributes import ALL, FIELDS, HANDED_ON
 from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
-from jcache.fingerprint.loose import LooseDigests
+from jcache.fingerprint.loose import LooseDigests, ModuleGlobals
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.places import LABEL, part_of
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
@@ -88,7 +88,8 @@ def fingerprint(
             walk = Walk(module, name, names, for_trace=for_trace, before=before)
             _walk(call, walk, depends_on)
         unread = {label: value for label, value in walk.loose if label.startswith(_ATTRIBUTES)}
-        walk.snapshot.hold(walk.alive, unread, for_trace=for_trace)
+        modules = {label: each.items for label, each in walk.loose if isinstance(each, ModuleGlobals)}
+        walk.snapshot.hold(walk.alive, unread, modules, for_trace=for_trace)
         walk.snapshot.reads_all = not walk.names.isdisjoint({ALL, FIELDS})
         walk.snapshot.reads_variables = BY_FRAME in walk.names
         labels = sorted(walk.parts)

@@ -134,6 +134,11 @@ class SetValues:
         self._may_lack.update([(name, number)] if may_lack else [])
         return True
 
+    def has(self, module: str, name: str) -> bool:
+        """Return whether a global of a module is set again."""
+        known = {each for each, _ in (*self._values, *self._new)}
+        return f"{module}.{name}" in known or f"globals {module}: {name}" in known
+
     def settle(self, alive: Collection[object]) -> list[str]:
         """Make `settings`; return a text if what was set cannot be set again, since two names have the same array."""
         places, dicts = sorted(self._values), sorted(self._items)

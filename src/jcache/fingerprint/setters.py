@@ -96,6 +96,8 @@ class Space(NamedTuple):
         """Return whether one value has a name there, and no other one has it as a text."""
         if isinstance(self.holder, dict | type):
             return True
+        if hasattr(type(self.holder), "__pydantic_fields__"):  # its models remember what was set
+            return False
         return name in vars_of(self.holder) or attributes.slots(type(self.holder)).count(name) == 1
 
     def store(self, name: str) -> Store:

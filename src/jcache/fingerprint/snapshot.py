@@ -4,15 +4,16 @@ A function that is traced or built may fill a memo, append to a log or count its
 same. So the later walk sees the earlier state of a container that only grew, of an integer that was replaced by another
 one, and of a private attribute that an object of a library has set for the first time. There are exceptions: a
 container that the caller passed, for the caller may look for what was added; an integer that the code uses for more
-than to count, such as one that makes each key of a random generator another one; a container that the code uses in any
-other way than as a log, which only gets items, or a dict as a memo; and a container that the code only fills for other
-code, such as one that gets functions. What a served call can set again is no exception, see `SetValues`.
+than to count, such as one that makes each key of a random generator another one; a container that the code uses
+otherwise than as a log or memo; and one that it fills for other code, as with functions. What a served call can set
+again is no exception, see `SetValues`.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
 
 import collections
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from types import ModuleType
 from typing import Any, Final
 
 from jcache.fingerprint.attributes import is_kept
@@ -29,10 +30,7 @@ from jcache.fingerprint.ways import DEEPEST, item_name
 GROWING: Final = frozenset(
     {dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter}
 )
-_OF_CONFIGURATIONS: Final = (
-    "(library)[_fields]",
-    "(library)[_content]",
-)  # where ml_collections and OmegaConf hold items
+_OF_CONFIGURATIONS: Final = "(library)[_fields]", "(library)[_content]"  # of ml_collections and OmegaConf, with items
 _SEVERAL: Final = object()  # stands for values under names that are one as texts, such as 1 and "1"
 _SET: Final = object()  # stands for any value but None and False
 
@@ -61,23 +59,40 @@ class ValueSnapshot(VisitedCode):
         self.changed = Changed({}, {}, frozenset())  # the values that it has changed
         self.alive: list[object] = []
         self._unread: dict[str, Any] = {}
+        self._modules: Mapping[str, Mapping[str, Any]] = {}
         self._spaces: dict[int, Space] = {}  # by address, what holds values
         self._private: dict[int, dict[str, Any]] = {}  # by object, the private attributes, if None or False as such
 
-    def hold(self, alive: list[object], unread: dict[str, Any], *, for_trace: bool) -> None:
-        """Keep objects alive, so that no address is used twice, and keep the attributes that no code reads."""
-        self.alive, self._unread, self._sets_again = alive, unread, for_trace and self.is_ordered
+    def hold(
+        self, alive: list[object], unread: dict[str, Any], modules: Mapping[str, Mapping[str, Any]], *, for_trace: bool
+    ) -> None:
+        """Keep objects alive, so that no address is used twice, and what is left out, which other code may read.
+
+        Args:
+            alive: the objects.
+            unread: attributes that no code reads.
+            modules: the globals of modules that code reaches by names that it computes.
+            for_trace: whether a served call can set again what a call has set.
+        """
+        self.alive, self._unread, self._modules = alive, unread, modules
+        self._sets_again = for_trace and self.is_ordered
 
     def set_since(self, now: "ValueSnapshot") -> list[str]:
-        """Return the labels of the attributes that no code reads and that have another value in a later snapshot."""
+        """Return the labels of what is left out and has another value in a later snapshot, and is not set again."""
         missing = object()
-        before, after = self._unread, now._unread
-        labels = sorted({*before, *after})
-        return [each for each in labels if not is_same(before.get(each, missing), after.get(each, missing))]
+        before, after = dict(self._unread), dict(now._unread)
+        for label, items in now._modules.items():
+            then = self._modules.get(label, items)
+            module = label.rpartition(" ")[2]
+            for name, value in items.items():
+                if not (then.get(name) is value or isinstance(value, ModuleType) or self.sets.has(module, name)):
+                    before[f"{label}: {name}"], after[f"{label}: {name}"] = then.get(name, missing), value
+        labels = {*before, *after}
+        return sorted(each for each in labels if not is_same(before.get(each, missing), after.get(each, missing)))
 
     def clear(self) -> None:
         self._copies, self._values, self.alive, self._unread, self._private, self._states = {}, {}, [], {}, {}, {}
-        self._spaces = {}
+        self._spaces, self._modules = {}, {}
         self.forget_code()
 
     def add(self, container: Any, names: Set[str], at: int) -> None:
