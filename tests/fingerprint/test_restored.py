@@ -11,7 +11,7 @@ from tests.helpers.set_values import called, set_again, source
 @pytest.mark.parametrize(
     ("statement", "new"),
     [
-        ("slotted.value = new", "(1,)"), ("held.value = new", "object()"), ("held.value = new", "[1]"),
+        ("slotted.value = new", "(1,)"), ("held.value = new", "object()"), ("held.value = new", "[object()]"),
         ("held.value = new", "float('nan')"), ("held.value = new", "BASE"), ("held.value = new", "BASE[2:]"),
         ("held.value = new", "np.arange(6).reshape(2, 3).T"), ("held.value = new", "np.array([object()])"),
         ("held.value = held.other = new", "np.arange(3)"), ("held.value = new", "(1, BASE)"),
@@ -19,7 +19,8 @@ from tests.helpers.set_values import called, set_again, source
         ("TABLE['a'] = TABLE.pop('a') + 1", "0"), ("TABLE['a'] = TABLE.pop('a')", "0"), ("TABLE.pop('a')", "0"),
         ("held.value = new", "np.broadcast_to(np.arange(3.0), (3,))"), ("del held.value", "None"),
         ("lazy.made = new", "object()"), ("lazy.made = new", "BASE"), ("lazy.made = own.new = new", "np.ones(2)"),
-        ("lazy.made = new", "[]"), ("own.new = __import__('time').time()", "0"),
+        ("lazy.made = new", "{1: build}"), ("lazy.made = own.new = new", "[1]"), ("lazy.made = new", "several"),
+        ("own.new = __import__('time').time()", "0"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_set_again_is_told(statement: str, new: str, tmp_path: Path) -> None:
@@ -71,7 +72,9 @@ def test_what_the_function_uses_is_set_again(statement: str, use: str, tmp_path:
         assert changed == [] and ([getattr(model, each) for each in names], model.counted.n) == after
 
 
-@pytest.mark.parametrize("statement", ["LOG.append([x])", "LOG.insert(0, x)", "TALLY['f'] = build", "LOG[:] = [x]"])
+@pytest.mark.parametrize(
+    "statement", ["LOG.append(build)", "LOG.insert(0, x)", "TALLY['f'] = object()", "LOG[:] = [x]"]
+)
 def test_what_has_no_plain_items_is_told(statement: str, tmp_path: Path) -> None:
     """Nor what has got an item in another place than at its end."""
     with imported(tmp_path, COUNTERS.replace("@", f"x += len(LOG) + len(TALLY)\n    {statement}")) as model:

@@ -53,9 +53,19 @@ PLAIN = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
 )
 ARRAYS = ("arange(3)", "zeros((2, 0))", "array(1.5)", "array([1j])", "array([True, False])", "ones((1, 2), 'f2')")
+
+
+def _containers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Draw a tuple, a list, or a dict of values; or a set."""
+    items = st.lists(inner, max_size=3).map(lambda each: "".join(f"{one}, " for one in each))
+    pairs = st.dictionaries(st.integers(0, 5) | st.sampled_from(["'a'", "(1, None)"]), inner, max_size=3)
+    dicts = pairs.map(lambda each: "{" + ", ".join(f"{key}: {value}" for key, value in each.items()) + "}")
+    return items.map(lambda each: f"({each})") | items.map(lambda each: f"[{each}]") | dicts
+
+
 VALUES = st.recursive(
-    PLAIN.map(repr) | st.sampled_from(ARRAYS).map(lambda each: f"np.{each}"),
-    lambda inner: st.lists(inner, max_size=3).map(lambda items: "(" + "".join(f"{each}, " for each in items) + ")"),
+    PLAIN.map(repr) | st.sampled_from(ARRAYS).map(lambda each: f"np.{each}") | st.sampled_from(["{1, 'a'}", "set()"]),
+    _containers,
     max_leaves=5,
 )
 """Expressions of values that can be set again."""

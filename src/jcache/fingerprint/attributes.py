@@ -58,6 +58,11 @@ def slots(cls: type) -> list[str]:
     return [name for _, name in _slots(cls)]
 
 
+def slot_of(cls: type, name: str) -> types.MemberDescriptorType | None:
+    """Return the slot of a class that holds an attribute of some name, also if a derived class hides it."""
+    return next((vars(cls.__mro__[at])[each] for at, each in _slots(cls) if each == name), None)
+
+
 def _slots(cls: type) -> list[tuple[int, str]]:
     """Return the slots of a class, each as the position of its class in the method resolution order and its name.
 

@@ -147,8 +147,8 @@ class _Moves:
         above = [each for each in self._directories if path.startswith(each[0]) and not is_absolute]
         longest = max((len(before) for before, _ in above), default=0)
         for before, now in above:
-            if len(before) == longest:
-                yield now + self._without_random(path[longest:])
+            if len(before) == longest or ((before, now) in self._own and now != before):
+                yield now + self._without_random(path[len(before) :])
                 yield from [path] if now != before and os.path.lexists(path) else []
         if not above:
             yield (other := self._without_random(path))

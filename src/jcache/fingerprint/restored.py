@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Set
 from typing import Any
 
-from jcache.fingerprint.growth import has_all_keys
+from jcache.fingerprint.growth import has_all_keys, is_memo
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.setters import Copies, Place, stores
 from jcache.fingerprint.settings import ITEMS, MORE, NEW, PLAIN, TUPLE, Settings, as_json
+from jcache.fingerprint.side_effects import IN_LIBRARY
 
 
 class SetValues:
@@ -96,6 +97,8 @@ class SetValues:
     def gets(self, at: int, now: Any, copies: Copies, alive: Collection[object]) -> None:
         """Note what a container has got that has only grown, or in which integers were replaced; see `grows`."""
         names, before = copies[at]
+        if all(each.startswith(tuple(IN_LIBRARY)) for each in names):
+            return
         kind = ITEMS if isinstance(now, dict) else MORE
         if kind == ITEMS:
             missing = object()
@@ -105,8 +108,14 @@ class SetValues:
         else:
             items = tuple(now)[len(before) :]
             self._is_complete &= all(one is other for one, other in zip(before, now, strict=False))
-        self._is_complete &= bool(names) and as_json(items, map(id, alive)) is not None
-        self._grown[_number(at, names or {""}, copies)] = kind, items
+        if as_json(items, map(id, alive)) is not None:
+            self._grown[_number(at, names, copies)] = kind, items
+        elif not is_memo(before, now):  # which code fills when it asks for an item
+            self._is_complete = False
+
+    def __bool__(self) -> bool:
+        """Return whether something is noted as set, besides what has counted and grown."""
+        return bool(self._values or self._items or self._new)
 
     def take_all(self) -> bool:
         """Take what has counted and grown as set, too, and return True; or return False if that is not possible."""
@@ -145,6 +154,8 @@ class SetValues:
         items = [self._items[each] for each in dicts]
         values = (self._values[each] for each in places), (each for _, each in items), self._new.values()
         made = as_json(tuple(map(tuple, values)), map(id, alive))
+        if not self._is_complete and self:
+            return ["what it collects cannot be set again"]
         names = [*places, *dicts, *self._new]  # in the order in which holders have got what is new
         if made is None and self._may_lack:
             self._new = {name: value for name, value in self._new.items() if name not in self._may_lack}
@@ -162,7 +173,7 @@ class SetValues:
 def _number(at: int, names: Set[str], copies: Copies) -> tuple[str, int]:
     """Return one of the names of the container at an address, and its number among those of that name."""
     name = min(names)
-    return name, [each for each, (known, _) in copies.items() if name in known or not known].index(at)
+    return name, [each for each, (known, _) in copies.items() if name in known].index(at)
 
 
 def _is_equal(before: Any, now: Any) -> bool:

@@ -106,8 +106,8 @@ class Space(NamedTuple):
             return partial(self.holder.__setitem__, name)
         if isinstance(self.holder, type):
             return partial(type.__setattr__, self.holder, name)
-        if name in attributes.slots(type(self.holder)):
-            return partial(object.__setattr__, self.holder, name)
+        if (slot := attributes.slot_of(type(self.holder), name)) is not None:
+            return partial(slot.__set__, self.holder)
         return partial(object.__getattribute__(self.holder, "__dict__").__setitem__, name)
 
 

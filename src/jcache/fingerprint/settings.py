@@ -1,6 +1,6 @@
 """What a call sets, as JSON, which a stored trace holds.
 
-A plain value stands as it is, a tuple as ``{"tuple": [value]}``, an array of numpy as
+A plain value stands as it is, a tuple as ``{"tuple": [value]}``, and so do lists, sets and dicts, an array of numpy as
 ``{"array": [type, shape, base64]}``, what a dict gets as ``{"items": value}`` with its pairs, what a list or set gets
 as ``{"more": value}``, and what was not there before as ``{"new": value}``.
 """
@@ -23,6 +23,7 @@ ITEMS: Final = "items"
 MORE: Final = "more"
 NEW: Final = "new"
 _ARRAY: Final = "array"
+_CONTAINERS: Final[dict[Any, str]] = {list: "list", set: "set", dict: "dict"}
 _PAIR: Final = 2  # a key and a value
 _MAX_BYTES: Final = 1 << 20  # of all values that a call sets
 _KINDS: Final = frozenset("biufc")  # of the types of arrays
@@ -61,6 +62,12 @@ def _encoded(value: Any, shared: set[int]) -> Any:
         return value
     if type(value) is tuple:
         return {TUPLE: [_encoded(each, shared) for each in value]}
+    if type(value) in _CONTAINERS:
+        if id(value) in shared:
+            raise TypeError
+        shared.add(id(value))
+        items = sorted(value, key=repr) if type(value) is set else value.items() if type(value) is dict else value
+        return {_CONTAINERS[type(value)]: [_encoded(each, shared) for each in items]}
     numpy = sys.modules.get("numpy")
     if numpy is None or type(value) is not numpy.ndarray or value.dtype.kind not in _KINDS or id(value) in shared:
         raise TypeError
@@ -92,6 +99,9 @@ def decoded(value: Any) -> Any:
         return value
     if TUPLE in value:
         return tuple(map(decoded, value[TUPLE]))
+    for kind, name in _CONTAINERS.items():
+        if name in value:
+            return kind(map(decoded, value[name]))
     numpy: Any = sys.modules["numpy"]  # which JAX has imported
     kind, shape, content = value[_ARRAY]
     return numpy.frombuffer(bytearray(base64.b64decode(content)), numpy.dtype(kind)).reshape(shape).copy()

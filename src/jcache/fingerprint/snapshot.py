@@ -213,10 +213,11 @@ class ValueSnapshot(VisitedCode):
     def _adds(self, space: Space, name: str, value: Any) -> bool:
         """Note a new value if it can be set again; one that replaces an integer of the class may count."""
         kind = type(space.holder)
-        counts = type(value) is int and type(getattr(kind, name, None)) is int
+        counts = type(value) is int and any(type(vars(each).get(name)) is int for each in kind.__mro__)
         if counts or not self._sets_again or not space.has(name):
             return False
-        number = [each for each in self._spaces.values() if each.name == space.name].index(space)
+        alike = [each for each in self._spaces.values() if each.name == space.name]
+        number = next(at for at, each in enumerate(alike) if each is space)  # the program's classes may compare
         return self.sets.adds(space.label(name), number, value, self.alive, may_lack=is_kept(kind, name))
 
     def as_it_was(self, container: Any) -> Any:
@@ -283,7 +284,7 @@ class ValueSnapshot(VisitedCode):
         states = {name for at, (name, _) in self._states.items() if self._has_other_state(at, now)}
         found = self._changed | names, self._attributes, self._grown, self._more, self._told, states
         self.effects = SideEffects(*map(frozenset[str], found))
-        if self.effects.used_by(now) and self._sets_again and self.sets.take_all():
+        if self._sets_again and (self.sets or self.effects.used_by(now)) and self.sets.take_all():
             self.effects = SideEffects(changed=frozenset(names), states=frozenset(states))
         self.changed = self.changed_by(self.effects)
         return self.effects
