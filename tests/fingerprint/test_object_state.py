@@ -44,7 +44,7 @@ def test_an_attribute_counts_if_code_names_it(tmp_path: Path) -> None:
     [
         ("net.lazy = net.lazy or (1, 2)", ["lazy"]), ("net.unread = x / 2", ["unread"]), ("net.name = 'b'", ["name"]),
         ("net.a, net.b = 1, (2,)", ["a", "b"]), ("net.basis", ["basis"]), ("net.shared", ["basis", "shared"]),
-        ("net.again", []),
+        ("net.again", []), ("net.size += 1", ["size"]),
     ],
 )  # fmt: skip
 def test_a_trace_sets_again_what_its_call_has_set(body: str, names: list[str], tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_a_trace_sets_again_what_its_call_has_set(body: str, names: list[str], t
         assert [each[0].rpartition(": ")[2] for each in found.snapshot.sets.settings] == names
 
 
-@pytest.mark.parametrize("body", ["net.size += 1", "net.lazy = object()", "del net.name", "net.unread = [net]"])
+@pytest.mark.parametrize("body", ["net.size = x, net", "net.lazy = object()", "del net.name", "net.unread = [net]"])
 def test_what_cannot_be_set_again_is_told(body: str, tmp_path: Path) -> None:
-    """A number that counts from that of the class, an object, a list with one, and an attribute that is gone."""
+    """A tuple with an object, an object, a list with one, and an attribute that is gone."""
     with imported(tmp_path, SOURCE.replace("BODY", body)) as model:
         found = fingerprint(model.f, (1,), for_trace=True)
         model.f(1)

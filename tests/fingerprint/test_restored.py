@@ -89,3 +89,34 @@ def test_objects_in_a_set_are_told_apart_by_nothing(tmp_path: Path) -> None:
     with imported(tmp_path, text) as model:
         changed, settings = called(model)
     assert changed and settings == []
+
+
+def test_all_is_set_again_or_nothing(tmp_path: Path) -> None:
+    """A flag without the items that were collected with it would be half of a state; a memo is filled when asked."""
+    for new, is_stored in (("1.5", True), ("[x]", True), ("build", False)):
+        text = COUNTERS.replace("@", f"counted.is_on = True\n    LOG.append({new})")
+        with imported(tmp_path, text) as model:
+            changed, settings = called(model)
+            assert (changed == []) is is_stored and len(settings) == 2 * is_stored
+    text = COUNTERS.replace("@", "counted.is_on = True\n    if 'f' not in TALLY: TALLY['f'] = lambda: 1")
+    with imported(tmp_path, text) as model:
+        assert called(model) == ([], [["object model.Counted: is_on", 0, {"new": True}]])
+
+
+def test_equal_objects_are_told_apart(tmp_path: Path) -> None:
+    """By what they are, whatever the program's classes say."""
+    text = """
+class Same:
+    def __eq__(self, other): raise ValueError(other)
+    def __hash__(self): return 1
+one, two = Same(), Same()
+one.n = two.n = 1
+def build(x):
+    two.made = (x, one.n, two.n)
+    return x
+"""
+    with imported(tmp_path, text) as model:
+        changed, settings = called(model)
+    with imported(tmp_path, text) as model:
+        set_again(model, settings)
+        assert changed == [] and not hasattr(model.one, "made") and model.two.made == (1, 1, 1)

@@ -127,6 +127,8 @@ LINES = (
     *("if not hasattr(State, 'shared'): State.shared = np.arange(x)", "kept.late = x / 8", "same.unread = None"),
     *("if 'late' not in globals(): late = (x, 'late')", "newer = x / 2", "state.lazy = None"),
     *("if hasattr(space, 'late'): del space.late", "state.a, state.b = x / 2, 'b'", "state.b, state.a = 'b', 1.5"),
+    *("if not hasattr(same, 'kept'): same.kept = {}\n    same.kept.setdefault(x, [x, 'k'])", "space.list = [x, {x}]"),
+    *("x += len(getattr(same, 'kept', ''))", "x += len(getattr(space, 'list', '')) + 1", "first = [x, {'a': (x,)}]"),
     *("x += int(state.basis(x).sum())", "x += int(same.basis(x).sum())", "x += int(derived.basis(x).sum())"),
     *(
         "x += state.late(x)[0]",

@@ -211,14 +211,12 @@ class ValueSnapshot(VisitedCode):
         return self._adds(known, name, namespace[name])
 
     def _adds(self, space: Space, name: str, value: Any) -> bool:
-        """Note a new value if it can be set again; one that replaces an integer of the class may count."""
-        kind = type(space.holder)
-        counts = type(value) is int and any(type(vars(each).get(name)) is int for each in kind.__mro__)
-        if counts or not self._sets_again or not space.has(name):
+        """Note a new value if it can be set again."""
+        if not self._sets_again or not space.has(name):
             return False
         alike = [each for each in self._spaces.values() if each.name == space.name]
         number = next(at for at, each in enumerate(alike) if each is space)  # the program's classes may compare
-        return self.sets.adds(space.label(name), number, value, self.alive, may_lack=is_kept(kind, name))
+        return self.sets.adds(space.label(name), number, value, self.alive, may_lack=is_kept(type(space.holder), name))
 
     def as_it_was(self, container: Any) -> Any:
         """Return the copy of a container if the container has only grown since, else the container itself."""
