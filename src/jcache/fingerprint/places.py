@@ -51,11 +51,14 @@ def part_of(loose: Iterable[tuple[str, object]]) -> dict[str, str]:
     Args:
         loose: the labels and the values.
     """
+    written = [each for each in loose if type(each[1]) in _WRITTEN]
+    if not written:
+        return {}
     found = dict[str, str]()
     readings = Readings()
-    for label, value in loose:
+    for label, value in written[:_MOST]:
         kind = type(value)
-        if kind in _WRITTEN and len(found) < _MOST and (kind not in SCALARS or readings.has(kind, value)):
+        if kind not in SCALARS or readings.has(kind, value):
             found |= {f"{label}#{at}": write(value) for at, write in enumerate(_WRITTEN[kind])}
     return {LABEL: json.dumps(found)} if found else {}
 

@@ -191,11 +191,12 @@ class References(Parts, ABC):
             self.part(f"default {without_address(parameter)} of {name}", value)
         if function.__closure__:
             items += self._closure(function, code, name)
-        held = list(function.__dict__.items())
-        held = self.before.without_new(function, label, held) if self.for_trace else held
+        held = function.__dict__
+        if self.for_trace:
+            held = dict(self.before.without_new(function, label, list(held.items())))
         if held:
-            self.note_order_of(label, (attribute for attribute, _ in held))
-            for attribute, value in sorted(held):
+            self.note_order_of(label, held)
+            for attribute, value in sorted(held.copy().items()):
                 items.append(
                     text(attribute)
                     + self._member(f"attribute {attribute} of {name}", self.then(function, attribute, value))

@@ -112,7 +112,7 @@ class Walk(References):
 
     def _look(self, function: FunctionType, namespace: dict[str, Any], lookup: Lookup) -> bytes:
         chain, given = lookup.chain, lookup.given
-        if self._is_added(namespace, chain[0]):
+        if self._before is not None and self._is_added(namespace, chain[0]):
             namespace = {name: value for name, value in namespace.items() if name != chain[0]}
         value = namespace.get(chain[0]) if len(chain) == 1 else None
         if type(value) is FunctionType and origins.of_path(value.__code__.co_filename) == origins.USER:
