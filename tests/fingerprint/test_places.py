@@ -2,15 +2,17 @@
 
 import datetime
 import os
+import sys
 import tempfile
 import time
+import types
 import uuid
 from pathlib import Path
 
 import pytest
 
 from jcache.fingerprint.io.digests import Look, label_of
-from jcache.fingerprint.places import BASES, LABEL, bases_of, directories, moved, part_of
+from jcache.fingerprint.places import BASES, LABEL, PACKAGE, bases_of, directories, moved, packages, part_of
 
 PROGRAM, WORKING, TEMPORARY, HOME = BASES
 
@@ -116,3 +118,30 @@ def test_a_process_has_up_to_four_directories(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(tempfile, "tempdir", "/scratch")
     monkeypatch.setenv("HOME", "/home/ada")
     assert directories("/program") == {PROGRAM: "/program", TEMPORARY: "/scratch", HOME: "/home/ada"}
+
+
+def test_what_a_package_has_is_looked_for_in_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the program has found it; an installed package counts as a whole."""
+    module = types.ModuleType("own_package")
+    module.__path__, module.__file__ = [str(tmp_path / "b" / "own")], str(tmp_path / "b" / "own" / "__init__.py")
+    monkeypatch.setitem(sys.modules, "own_package", module)
+    found = packages()
+    assert found[f"{PACKAGE}own_package"] == str(tmp_path / "b" / "own")
+    assert f"{PACKAGE}json" not in found and f"{PACKAGE}pytest" not in found
+    then = {f"{PACKAGE}own_package": str(tmp_path / "a" / "own"), file(tmp_path / "a" / "own" / "scale"): "1"}
+    now = {f"{PACKAGE}own_package": str(tmp_path / "b" / "own"), file(tmp_path / "b" / "own" / "scale"): "1"}
+    assert moved(then, {}, {}) == now
+    assert moved(then | {f"{PACKAGE}other": "/c"}, {}, {}) == now | {f"{PACKAGE}other": "/c"}
+
+
+def test_what_lies_beside_a_directory_is_compared_there(tmp_path: Path) -> None:
+    """A few steps above the program as well, if there is something; what was read before must be as it was, too."""
+    for name in ("a", "b"):
+        (tmp_path / name / "scripts").mkdir(parents=True)
+        (tmp_path / name / "scale").touch()
+    (tmp_path / "a" / "only").touch()
+    then = {PROGRAM: str(tmp_path / "a" / "scripts"), WORKING: str(tmp_path)}
+    read = {file(tmp_path / "a" / "scale"): "1", file(tmp_path / "a" / "only"): "2"}
+    assert bases_of(read, then) == then
+    now = then | {PROGRAM: str(tmp_path / "b" / "scripts")}
+    assert moved(read | then, {}, now) == now | read | {file(tmp_path / "b" / "scale"): "1"}

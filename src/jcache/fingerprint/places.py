@@ -16,6 +16,8 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from jcache.fingerprint import origins
+from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.io.digests import is_path, path_of
 from jcache.fingerprint.readings import Readings
@@ -25,6 +27,7 @@ LABEL: Final = "places"
 PROGRAM: Final = "program directory"
 BASES: Final = (PROGRAM, "working directory", "temporary directory", "home directory")
 """The parts of an entry with these directories, as far as it has read something below them."""
+PACKAGE: Final = "directory of package "  # the beginning of the part with that of one of the program's packages
 _MOST: Final = 1_000  # texts
 _MOST_ABOVE: Final = 3  # steps from a directory to another one that is above both
 _DATES: Final = "%Y-%m-%d", "%Y_%m_%d", "%Y%m%d", "%y%m%d", "%b%d", "%H-%M-%S", "%H:%M:%S", "%H_%M_%S", "%H%M%S"
@@ -78,6 +81,25 @@ def directories(program: str) -> dict[str, str]:
     return {label: each for label, each in zip(BASES, found, strict=True) if type(each) is str and len(each) > 1}
 
 
+def packages() -> dict[str, str]:
+    """Return the directories of the program's own packages that are loaded, by their labels."""
+    loaded = [name for name, each in sys.modules.copy().items() if "." not in name and "__path__" in vars_of(each)]
+    return {PACKAGE + name: path for name in loaded if (path := _directory_of(name)) is not None}
+
+
+def _directory_of(name: str) -> str | None:
+    """Return the directory of a package of the program; None if it is no such package, or not loaded."""
+    module = sys.modules.get(name)
+    if module is None or origins.of_module(module) != origins.USER:
+        return None
+    return next((str(each) for each in getattr(module, "__path__", ())), None)
+
+
+def is_base(label: str) -> bool:
+    """Return whether a part of an entry is one of these directories."""
+    return label in BASES or label.startswith(PACKAGE)
+
+
 def bases_of(reads: Iterable[str], bases: Mapping[str, str]) -> dict[str, str]:
     """Return those of some directories below which something was read.
 
@@ -99,15 +121,17 @@ def moved(then: Mapping[str, str], now: Mapping[str, str], bases: Mapping[str, s
     """
     texts, here = _texts(then), _texts(now)
     random = {text: here[label] for label, text in texts.items() if here.get(label, text) != text}
-    before = {label: then[label] for label in BASES if label in then}
-    if not random and before.items() <= bases.items():
+    before = {label: text for label, text in then.items() if is_base(label)}
+    present = {label: bases.get(label) or _directory_of(label.removeprefix(PACKAGE)) for label in before}
+    if not random and before == present:
         return dict(then)
-    pairs = {label: (_below(text), _below(bases.get(label, text))) for label, text in before.items()}
-    move = _Moves(random, [*pairs.values()], [pairs[label] for label in BASES[:2] if label in pairs])
+    pairs = {label: (_below(text), _below(present[label] or text)) for label, text in before.items()}
+    own = [pair for label, pair in pairs.items() if label not in BASES[2:]]
+    move = _Moves(random, [*pairs.values()], own)
     found = dict[str, str]()
     for label, text in then.items():
-        if label in BASES:
-            found |= {label: bases[label]} if label in bases else {}
+        if label in before:
+            found[label] = present[label] or text
             continue
         for other in move.labels(label):
             found[other] = text if found.get(other, text) == text else _CHANGED
@@ -154,8 +178,9 @@ class _Moves:
                 yield now + self._without_random(path[len(before) :])
                 yield from [path] if now != before and os.path.lexists(path) else []
         if not above:
-            yield (other := self._without_random(path))
-            yield from (each for each in self._beside(path) if other == path)
+            yield self._without_random(path)
+        if not (is_absolute or any(now != before for before, now in above)):
+            yield from self._beside(path)
 
     def _beside(self, path: str) -> Iterator[str]:
         """Yield what is there now as far from the program's or working directory as a path was from the earlier one."""

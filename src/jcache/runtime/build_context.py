@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jcache import clock
 from jcache.fingerprint import places
+from jcache.fingerprint.io.digests import is_path
 from jcache.fingerprint.io.reads import Reads
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, Root, name_of
@@ -69,8 +70,9 @@ class Build:
             _thread_builds.stack.pop()
             _all_builds.remove(self)
         self.found.update({**read.parts, **world.imported(loaded, digests_of(self.root))})
-        directories = places.directories(surroundings.program_directory())
-        self.found.update(places.bases_of(self.found, directories))
+        if any(map(is_path, self.found)):
+            directories = places.directories(surroundings.program_directory()) | places.packages()
+            self.found.update(places.bases_of(self.found, directories))
         self.chance = frozenset(read.chance)
         self.is_temporary = read.is_temporary
         self.reason = None if read.reason is None else f"it {read.reason}."

@@ -42,6 +42,7 @@ _DEPENDENCY_PREFIXES: Final = (
     "side effects",
     places.LABEL,
     *places.BASES,
+    places.PACKAGE,
 )  # how the labels of dependencies begin that are found during a build
 
 
