@@ -34,9 +34,10 @@ def test_what_cannot_be_set_again_is_told(statement: str, new: str, tmp_path: Pa
 COUNTS = ["counted.n += 1", "calls += 1", "TALLY['a'] = TALLY.get('a', 0) + 1", "LOG.append(x)", "SEEN.add(x)"]
 USES = ["x += counted.n", "x += calls", "x += TALLY.get('a', 5)", "x += len(LOG)", "x += 3 in SEEN"]
 COUNTERS = """
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 class Counted: n = 0
-counted, calls, TALLY, LOG, SEEN, QUEUE, MANY = Counted(), 0, {}, [], {3}, deque(), Counter()
+counted, calls, TALLY, LOG, SEEN, QUEUE, MANY = Counted(), 0, {}, [], {3}, deque(), Counter(c=2)
+ORDER = OrderedDict(z=1)
 counted.n = 0
 def build(x):
     global calls
@@ -56,13 +57,15 @@ def test_what_only_counts_is_not_set_again(statement: str, tmp_path: Path) -> No
     ("statement", "use"),
     [
         *zip(COUNTS, USES, strict=True), ("QUEUE.append((x, 'a'))", "x += len(QUEUE)"),
-        ("MANY['a'] += 2", "x += MANY['a']"), ("LOG.extend([x, 2.5])", "x += sum(LOG)"),
+        ("MANY['a'] += 2", "x += MANY['a']"), ("MANY['c'] += 2", "x += MANY['c']"),
+        ("ORDER['a'] = x", "x += len(ORDER)"), ("ORDER['z'] += 1", "x += len(ORDER)"),
+        ("LOG.extend([x, 2.5])", "x += sum(LOG)"),
         ("LOG.append(x); SEEN.add('b'); counted.n += 2", "x += len(LOG)"),
     ],
 )  # fmt: skip
 def test_what_the_function_uses_is_set_again(statement: str, use: str, tmp_path: Path) -> None:
     """So a later call has the number, or the items, that it would have had."""
-    names = ("calls", "TALLY", "LOG", "SEEN", "QUEUE", "MANY")
+    names = ("calls", "TALLY", "LOG", "SEEN", "QUEUE", "MANY", "ORDER")
     text = COUNTERS.replace("@", f"{statement}\n    {use}")
     with imported(tmp_path, text) as model:
         changed, settings = called(model)

@@ -98,6 +98,7 @@ class SetValues:
         """Note what a container has got that has only grown, or in which integers were replaced; see `grows`."""
         names, before = copies[at]
         if all(each.startswith(tuple(IN_LIBRARY)) for each in names):
+            self._is_complete &= bool(names)
             return
         kind = ITEMS if isinstance(now, dict) else MORE
         if kind == ITEMS:
@@ -150,12 +151,12 @@ class SetValues:
 
     def settle(self, alive: Collection[object]) -> list[str]:
         """Make `settings`; return a text if what was set cannot be set again, since two names have the same array."""
+        if not self._is_complete and self:
+            return ["what it collects cannot be set again"]
         places, dicts = sorted(self._values), sorted(self._items)
         items = [self._items[each] for each in dicts]
         values = (self._values[each] for each in places), (each for _, each in items), self._new.values()
         made = as_json(tuple(map(tuple, values)), map(id, alive))
-        if not self._is_complete and self:
-            return ["what it collects cannot be set again"]
         names = [*places, *dicts, *self._new]  # in the order in which holders have got what is new
         if made is None and self._may_lack:
             self._new = {name: value for name, value in self._new.items() if name not in self._may_lack}

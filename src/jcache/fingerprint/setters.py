@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
 from types import CellType, FunctionType
@@ -139,8 +140,8 @@ class Setters:
         if added is None:
             return partial(there, decoded(value))
         kind = type(there)
-        add = dict.update if ITEMS in value else set.update if kind is set else kind.extend  # not that of a Counter
-        return partial(add, there, decoded(added))
+        add = kind.update if hasattr(kind, "update") else kind.extend
+        return partial(dict.update if kind is Counter else add, there, decoded(added))  # that of a Counter counts
 
     def all_of(self, settings: Settings) -> Callable[[], None]:
         """Return a function that sets all values; raise LookupError if a place is missing."""
