@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
 
 
-def encode_state(encoder: Encoder, value: Any, beside: Collection[str]) -> bytes:
+def encode_state(encoder: Encoder, value: Any, beside: Collection[str] = ()) -> bytes:
     """Encode the attributes of an object that count.
 
     Args:

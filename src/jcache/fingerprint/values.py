@@ -260,9 +260,7 @@ class Encoder:
                 found.append((name, each))
         return found
 
-    def state(self, value: Any, beside: Collection[str] = ()) -> bytes:
-        """Encode the attributes of an object that count, without those named in `beside`."""
-        return encode_state(self, value, beside)
+    state = encode_state  # no function that calls it: objects are nested deeply, and each frame counts
 
     def members(self, values: Iterable[tuple[str, Any]], within: Set[str]) -> bytes:
         """Encode the named values that an object holds, where containers have the names within some of the object's."""
