@@ -135,13 +135,21 @@ def test_what_a_package_has_is_looked_for_in_its_directory(tmp_path: Path, monke
 
 
 def test_what_lies_beside_a_directory_is_compared_there(tmp_path: Path) -> None:
-    """A few steps above the program as well, if there is something; what was read before must be as it was, too."""
+    """A few steps above the program as well, where the directory is there; what was read before must be as it was."""
     for name in ("a", "b"):
         (tmp_path / name / "scripts").mkdir(parents=True)
         (tmp_path / name / "scale").touch()
-    (tmp_path / "a" / "only").touch()
+    (tmp_path / "a" / "none").mkdir()
     then = {PROGRAM: str(tmp_path / "a" / "scripts"), WORKING: str(tmp_path)}
-    read = {file(tmp_path / "a" / "scale"): "1", file(tmp_path / "a" / "only"): "2"}
+    read = {file(tmp_path / "a" / "scale"): "1", file(tmp_path / "a" / "none" / "only"): "2"}
     assert bases_of(read, then) == then
     now = then | {PROGRAM: str(tmp_path / "b" / "scripts")}
     assert moved(read | then, {}, now) == now | read | {file(tmp_path / "b" / "scale"): "1"}
+
+
+def test_a_directory_itself_is_that_of_this_process() -> None:
+    """As where its names were listed."""
+    label = label_of(Look.DIRECTORY, "/home/ada")
+    assert bases_of([label], {HOME: "/home/ada"}) == {HOME: "/home/ada"}
+    moved_to = {HOME: "/home/bob", label_of(Look.DIRECTORY, "/home/bob"): "3 names"}
+    assert moved({HOME: "/home/ada", label: "3 names"}, {}, {HOME: "/home/bob"}) == moved_to

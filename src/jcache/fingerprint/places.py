@@ -107,7 +107,7 @@ def bases_of(reads: Iterable[str], bases: Mapping[str, str]) -> dict[str, str]:
         reads: the labels of what was read.
         bases: the directories by their labels.
     """
-    paths = [path_of(label) for label in reads if is_path(label)]
+    paths = [_below(path_of(label)) for label in reads if is_path(label)]
     return {label: base for label, base in bases.items() if any(path.startswith(_above(base, label)) for path in paths)}
 
 
@@ -171,11 +171,11 @@ class _Moves:
         an absolute path.
         """
         is_absolute = any(os.path.isabs(text) and path.startswith(text) for text in self._random)
-        above = [each for each in self._directories if path.startswith(each[0]) and not is_absolute]
+        above = [each for each in self._directories if _below(path).startswith(each[0]) and not is_absolute]
         longest = max((len(before) for before, _ in above), default=0)
         for before, now in above:
             if len(before) == longest or ((before, now) in self._own and now != before):
-                yield now + self._without_random(path[len(before) :])
+                yield (now + self._without_random(path[len(before) :])).rstrip(os.sep)
                 yield from [path] if now != before and os.path.lexists(path) else []
         if not above:
             yield self._without_random(path)
@@ -187,8 +187,8 @@ class _Moves:
         for before, now in self._own if os.path.isabs(path) else ():
             way = os.path.relpath(path, before)
             other = os.path.normpath(os.path.join(now, way))
-            if other != path and way.split(os.sep).count(os.pardir) <= _MOST_ABOVE and os.path.lexists(other):
-                yield other
+            is_near = way.split(os.sep).count(os.pardir) <= _MOST_ABOVE and os.path.isdir(os.path.dirname(other))
+            yield from [other] if is_near and other != path else []
 
     def _without_random(self, path: str) -> str:
         return self._pattern.sub(lambda found: self._random[found[0]], path)
