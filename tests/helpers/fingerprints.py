@@ -3,7 +3,7 @@
 import importlib
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -59,3 +59,23 @@ def executed(source: str, name: str, **namespace: Any) -> dict[str, Any]:
     """The globals of some source, which is executed as if it were of a file of that name."""
     exec(compile(source, name, "exec"), namespace)
     return namespace
+
+
+def run_calls(
+    directory: Path,
+    source: str,
+    calls: Iterable[tuple[str, int]],
+    call: Callable[[Any, int], object] = lambda function, argument: function(argument),
+    state: Callable[[Any], str] = lambda _: "",
+) -> tuple[list[object], str]:
+    """Import a module anew and call its functions; return the results, and the state of the module afterwards.
+
+    Args:
+        directory: the directory of the module.
+        source: its text.
+        calls: names of functions, each with its argument.
+        call: how they are called.
+        state: returns the state of a module as a text.
+    """
+    with imported(directory, source) as module:
+        return [call(getattr(module, name), argument) for name, argument in calls], state(module)

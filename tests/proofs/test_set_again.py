@@ -16,7 +16,7 @@ from jcache.store.roots import open_root
 from jcache.store.store import Store
 from jcache.verify.result import VerifyRequest
 from jcache.verify.verification import verify
-from tests.helpers.fingerprints import imported
+from tests.helpers.fingerprints import run_calls
 from tests.helpers.jax_programs import run
 from tests.proofs.test_side_effects import programs as counting
 
@@ -202,12 +202,9 @@ def test_a_served_call_sets_what_a_traced_one_sets(
     """Each result and the state after each start are those of plain Python."""
     source, calls = program
     directory: Path = tmp_path_factory.mktemp("set")
-    with imported(directory, source) as module:
-        expected = [getattr(module, name)(argument) for name, argument in calls], shown(module)
-    model = Model()
+    expected, model = run_calls(directory, source, calls, state=shown), Model()
     for start in range(STARTS):
-        with imported(directory, source) as module:
-            found = [model.call(getattr(module, name), argument) for name, argument in calls], shown(module)
+        found = run_calls(directory, source, calls, model.call, shown)
         assert found == expected, (start, source.partition("kept.value = None")[2], calls)
 
 
@@ -219,12 +216,9 @@ def test_what_a_function_counts_and_uses_is_set_again(
     """Each result is that of plain Python, where functions use what they count, log and collect."""
     source, calls = program
     directory: Path = tmp_path_factory.mktemp("used")
-    with imported(directory, source) as module:
-        expected = [getattr(module, name)(argument) for name, argument in calls]
-    model = Model()
+    expected, model = run_calls(directory, source, calls), Model()
     for start in range(STARTS):
-        with imported(directory, source) as module:
-            found = [model.call(getattr(module, name), argument) for name, argument in calls]
+        found = run_calls(directory, source, calls, model.call)
         assert found == expected, (start, source.rpartition("size_")[2], calls)
 
 

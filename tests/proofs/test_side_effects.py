@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jcache.fingerprint import changed_meanwhile, fingerprint
-from tests.helpers.fingerprints import imported
+from tests.helpers.fingerprints import run_calls
 
 STATE = """
 import collections
@@ -128,10 +128,7 @@ def test_calls_that_are_served_change_no_result(
     """In any start, whatever was served in it before."""
     source, calls = program
     directory: Path = tmp_path_factory.mktemp("effects")
-    with imported(directory, source) as module:
-        expected = [getattr(module, name)(argument) for name, argument in calls]
-    model = Model()
+    expected, model = run_calls(directory, source, calls), Model()
     for start in range(STARTS):
-        with imported(directory, source) as module:
-            results = [model.call(getattr(module, name), argument) for name, argument in calls]
+        results = run_calls(directory, source, calls, model.call)
         assert results == expected, (start, source.rpartition("size_")[2], calls)

@@ -8,7 +8,7 @@ from types import FunctionType, MappingProxyType
 from typing import Any, Final
 
 from jcache.errors import GraphKeyError
-from jcache.fingerprint import name_resolution, origins
+from jcache.fingerprint import name_resolution, origins, places
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.attributes import ALL, FIELDS, HANDED_ON
 from jcache.fingerprint.chance import STATE_OF
@@ -16,7 +16,6 @@ from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
 from jcache.fingerprint.loose import LooseDigests, ModuleGlobals
 from jcache.fingerprint.parts import total
-from jcache.fingerprint.places import LABEL, part_of
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.values import BY_FRAME
 from jcache.fingerprint.visited import ARGUMENT
@@ -93,7 +92,7 @@ def fingerprint(
         walk.snapshot.reads_all = not walk.names.isdisjoint({ALL, FIELDS})
         walk.snapshot.reads_variables = BY_FRAME in walk.names
         labels = sorted(walk.parts)
-        parts = Frozen([*((label, walk.parts[label].words) for label in labels), *part_of(walk.loose).items()])
+        parts = Frozen([*((label, walk.parts[label].words) for label in labels), *places.part_of(walk.loose).items()])
         aside = [each for each in walk.loose if each[0].startswith(STATE_OF)] if before else walk.loose
         loose = LooseDigests().by_label(aside)
         return Fingerprint(
@@ -164,8 +163,8 @@ def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwa
         told = [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
         told += then.snapshot.side_effects(now.snapshot).used_by(now.snapshot)
         told += then.snapshot.sets.settle(then.snapshot.alive)
-        before, after = ({label: text for label, text in each.parts.items() if label != LABEL} for each in (then, now))
-        return told + ([] if now.hash == then.hash else changes(before, after))
+        parts = ({label: text for label, text in each.parts.items() if label != places.LABEL} for each in (then, now))
+        return told + ([] if now.hash == then.hash else changes(*parts))
     finally:
         then.snapshot.clear()
 

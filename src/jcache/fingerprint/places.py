@@ -44,7 +44,7 @@ _WRITTEN: Final[Mapping[type, tuple[Callable[[Any], str], ...]]] = {
     uuid.UUID: (str, lambda value: value.hex),
     datetime.datetime: tuple(map(_as_date, _DATES)),
 }
-"""How paths have values."""
+"""How values are written in paths, by their types."""
 _CHANGED: Final = "another file was read at this place"
 
 
@@ -97,7 +97,7 @@ def _directory_of(name: str) -> str | None:
 
 def is_base(label: str) -> bool:
     """Return whether a part of an entry is one of these directories."""
-    return label in BASES or label.startswith(PACKAGE)
+    return label.startswith((*BASES, PACKAGE))
 
 
 def bases_of(reads: Iterable[str], bases: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ serving is no trace. Where the function uses some of it for more than to count, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
 from jcache.fingerprint.growth import has_all_keys, is_memo
@@ -57,8 +57,7 @@ class SetValues:
             or as_json(value, map(id, alive)) is None
         ):
             return False
-        number = [each for each in before if each[1] == place[1]].index(place)
-        self._values[place[1], number] = value
+        self._values[_named(place, before)] = value
         return True
 
     def grows(self, at: int, now: Any, copies: Copies, alive: Collection[object]) -> bool:
@@ -91,8 +90,7 @@ class SetValues:
         """Note an integer that has replaced another one; for the arguments see `sets`."""
         if stores([place], alive)[place[1]] == [None]:
             self._is_complete = False
-        number = [each for each in before if each[1] == place[1]].index(place)
-        self._counted[place[1], number] = value
+        self._counted[_named(place, before)] = value
 
     def gets(self, at: int, now: Any, copies: Copies, alive: Collection[object]) -> None:
         """Note what a container has got that has only grown, or in which integers were replaced; see `grows`."""
@@ -169,6 +167,11 @@ class SetValues:
         found = [*plain, *grown, *({NEW: each} for each in new)]
         self.settings = [[*name, value] for name, value in zip(names, found, strict=True)]
         return []
+
+
+def _named(place: Place, places: Iterable[Place]) -> tuple[str, int]:
+    """Return the name of a place, and its number among those of that name."""
+    return place[1], [each for each in places if each[1] == place[1]].index(place)
 
 
 def _number(at: int, names: Set[str], copies: Copies) -> tuple[str, int]:

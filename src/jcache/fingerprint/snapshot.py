@@ -282,7 +282,8 @@ class ValueSnapshot(VisitedCode):
         states = {name for at, (name, _) in self._states.items() if self._has_other_state(at, now)}
         found = self._changed | names, self._attributes, self._grown, self._more, self._told, states
         self.effects = SideEffects(*map(frozenset[str], found))
-        if self._sets_again and (self.sets or self.effects.used_by(now)) and self.sets.take_all():
+        has_effects = self._sets_again and any(self.effects)
+        if has_effects and (self.sets or self.effects.used_by(now)) and self.sets.take_all():
             self.effects = SideEffects(changed=frozenset(names), states=frozenset(states))
         self.changed = self.changed_by(self.effects)
         return self.effects

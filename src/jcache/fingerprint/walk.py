@@ -112,7 +112,7 @@ class Walk(References):
 
     def _look(self, function: FunctionType, namespace: dict[str, Any], lookup: Lookup) -> bytes:
         chain, given = lookup.chain, lookup.given
-        if self._before is not None and self._is_added(namespace, chain[0]):
+        if self._before is not None and self._before.has_added(namespace, chain[0]):
             namespace = {name: value for name, value in namespace.items() if name != chain[0]}
         value = namespace.get(chain[0]) if len(chain) == 1 else None
         if type(value) is FunctionType and origins.of_path(value.__code__.co_filename) == origins.USER:
@@ -142,10 +142,6 @@ class Walk(References):
         finder = module_finders.name_of_finder(value)  # it was looked at with what it is called with
         encoding = self._found(found, chain) if finder is None else named_by(finder)
         return encoding if found.loader is None else encoding + self.encode(found.loader)
-
-    def _is_added(self, namespace: dict[str, Any], name: str) -> bool:
-        """Return whether the call has added a global, which a served call can add again."""
-        return self._before is not None and self._before.has_added(namespace, name)
 
     def _found(self, found: name_resolution.Resolved, chain: Chain) -> bytes:
         value = found.value
@@ -271,7 +267,8 @@ class Walk(References):
     def _visit_namespace(self, namespace: dict[str, Any], label: str) -> None:
         home = str(namespace.get("__name__", "?"))
         items = []
-        names = [each for each in map(str, [*namespace]) if not self._is_added(namespace, each)]
+        before = self._before
+        names = [each for each in map(str, [*namespace]) if before is None or not before.has_added(namespace, each)]
         self.note_order_of(label, names)
         for name in sorted(names):
             if name not in _SKIPPED:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from jcache.errors import JcacheError, NotStorable
 from jcache.findings import Damage, Finding
-from jcache.fingerprint.io.digests import is_path
 from jcache.formats import pytrees
 from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.graphs.file_codec import FileCodec
@@ -20,11 +19,10 @@ from jcache.graphs.roots import GRAPHS
 from jcache.graphs.told import Told
 from jcache.runs.calls import NOT_STORED, STORED
 from jcache.runtime.build_context import Build, add_dependency
-from jcache.runtime.dependencies import other_reads, staleness
+from jcache.runtime.dependencies import other_reads, reads_other_files, staleness, variants
 from jcache.runtime.events import Refusal
 from jcache.runtime.sealed_store import OpenedEntry, open_entry, open_softly
-from jcache.runtime.worlds.comparisons import variant_key
-from jcache.runtime.worlds.judgement import READS, SEEDED
+from jcache.runtime.worlds.judgement import OTHER_FILES, SEEDED
 from jcache.store.economics import Spent
 from jcache.store.put_result import Outcome
 
@@ -109,9 +107,8 @@ class GraphKeeping:
         world, root = self._worlds.of(call), call.store.root
         data = build.seal(dumped, call.fingerprint)
         content = read_header(data).payload_sha256
-        reads = "\n".join(sorted(filter(is_path, build.found)))
-        variants = call.key, variant_key(call.key, content), variant_key(call.key, f"{content}\n{reads}")
-        for key in dict.fromkeys((world.entry, *variants)):
+        keys = variants(call.key, content, build.found)
+        for key in dict.fromkeys((world.entry, *keys)):
             found = (open_softly(each, GRAPHS, key) for each in (root, *call.shared))
             there = next((each for each in found if isinstance(each, OpenedEntry)), None)
             if there is None:
@@ -130,11 +127,11 @@ class GraphKeeping:
             elif world.is_same_world(there.header):
                 world.refuse(_DIFFERING)
                 return _DIFFERING
-        if world.reads_anew(content):
-            world.refuse(READS)
-            return READS
+        if reads_other_files(root, GRAPHS, world.entries(), content, lambda header: header.payload_sha256):
+            world.refuse(OTHER_FILES)
+            return OTHER_FILES
         if call.store.has(call.key):
-            build.key = next((each for each in variants if not call.store.has(each)), variants[-1])
+            build.key = next((each for each in keys if not call.store.has(each)), keys[-1])
             data = build.seal(dumped, call.fingerprint)
         return self._put(call, data, build)
 

@@ -9,11 +9,10 @@ from jcache.fingerprint import Fingerprint
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.graphs.roots import GRAPHS
 from jcache.layout import Root
-from jcache.runtime.sealed_store import OpenedEntry, open_softly
 from jcache.runtime.worlds import surroundings
 from jcache.runtime.worlds.comparisons import Comparisons
 from jcache.runtime.worlds.digests import digests_of
-from jcache.runtime.worlds.judgement import MOST_READS, Check, judge
+from jcache.runtime.worlds.judgement import Check, judge
 from jcache.runtime.worlds.world import take_lately
 from jcache.store.lineage import version_of
 
@@ -103,11 +102,9 @@ class GraphWorld:
         if self._world.unknown is None:
             self._comparisons.add(self._key, header, self._world, left)
 
-    def reads_anew(self, content: str) -> bool:
-        """Return whether several graphs of the key have this content, and have read other files each."""
-        found = (open_softly(self.root, GRAPHS, each) for each in self._comparisons.entries(self._key))
-        contents = [each.header.payload_sha256 for each in found if isinstance(each, OpenedEntry)]
-        return contents.count(content) >= MOST_READS
+    def entries(self) -> set[str]:
+        """Return the keys of the entries with which this call was compared in any world."""
+        return self._comparisons.entries(self._key)
 
     def refuse(self, reason: str) -> None:
         """Note that two builds in this world had different results."""

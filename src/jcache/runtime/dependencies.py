@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from jcache.fingerprint import places
 from jcache.fingerprint.describe import changes
 from jcache.fingerprint.io.digests import is_path, now
 from jcache.formats.envelope import EnvelopeHeader
-from jcache.layout import Root
+from jcache.layout import Kind, Root
+from jcache.runtime.sealed_store import OpenedEntry, open_softly
 from jcache.runtime.worlds import surroundings
+from jcache.runtime.worlds.comparisons import variant_key
 from jcache.runtime.worlds.digests import digests_of
 from jcache.runtime.worlds.world import IMPORTED, imported_now
+
+_MOST_ALIKE: Final = 4  # entries with one result that were made from other files each
 
 
 def dependencies_of(header: EnvelopeHeader, known: Mapping[str, str]) -> dict[str, str]:
@@ -46,6 +51,36 @@ def other_reads(header: EnvelopeHeader, known: Mapping[str, str], found: Iterabl
     """
     then = parts_here(header, known)
     return sorted(label for label in found if is_path(label) and label not in then)
+
+
+def variants(key: str, content: str, found: Iterable[str]) -> tuple[str, str, str]:
+    """Return the keys under which an entry may be stored, in this order.
+
+    These are the key of its call, one for what it holds, and one for what was read as well.
+
+    Args:
+        key: the key of the call.
+        content: the digest by which entries of the call are compared.
+        found: the labels of what was found while it was made.
+    """
+    reads = "\n".join(sorted(filter(is_path, found)))
+    return key, variant_key(key, content), variant_key(key, f"{content}\n{reads}")
+
+
+def reads_other_files(
+    root: Root, kind: Kind, keys: Iterable[str], content: str, content_of: Callable[[EnvelopeHeader], str | None]
+) -> bool:
+    """Return whether several entries of one call hold the same, and were made from other files each.
+
+    Args:
+        root: the root in use.
+        kind: their kind.
+        keys: their keys.
+        content: the digest by which entries of the call are compared.
+        content_of: returns that of an entry.
+    """
+    opened = (open_softly(root, kind, key) for key in keys)
+    return [content_of(each.header) for each in opened if isinstance(each, OpenedEntry)].count(content) >= _MOST_ALIKE
 
 
 def staleness(header: EnvelopeHeader, known: Mapping[str, str], root: Root) -> list[str]:

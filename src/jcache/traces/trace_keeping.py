@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from jcache.findings import Damage
 from jcache.fingerprint.describe import some
-from jcache.fingerprint.io.digests import is_path
 from jcache.formats.envelope import EnvelopeHeader, read_header
 from jcache.jax_internals.compile_record import Compilation, Replay
 from jcache.runs import observers
 from jcache.runtime import side_effects
-from jcache.runtime.dependencies import other_reads, staleness
+from jcache.runtime.dependencies import other_reads, reads_other_files, staleness, variants
 from jcache.runtime.events import Refusal
 from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly
 from jcache.runtime.warn import warn_outside
-from jcache.runtime.worlds.comparisons import Comparisons, variant_key
-from jcache.runtime.worlds.judgement import MOST_READS, READS, SEEDED
+from jcache.runtime.worlds.comparisons import Comparisons
+from jcache.runtime.worlds.judgement import OTHER_FILES, SEEDED
 from jcache.store.economics import Economics, Spent
 from jcache.store.lineage import version_of
 from jcache.store.put_result import Outcome
@@ -146,9 +145,8 @@ class TraceKeeping:
             The reason why it is not stored; None if it is, or was before.
         """
         request = miss.request
-        reads = "\n".join(sorted(filter(is_path, miss.build.found)))
-        variants = request.key, variant_key(request.key, content), variant_key(request.key, f"{content}\n{reads}")
-        for key in reversed(variants):
+        keys = variants(request.key, content, miss.build.found)
+        for key in reversed(keys):
             there = open_softly(self._store.root, TRACES, key)
             if not isinstance(there, OpenedEntry) or other_reads(there.header, request.parts, miss.build.found):
                 continue
@@ -161,10 +159,11 @@ class TraceKeeping:
                 return None
         if not self._may_write():
             return _NOT_FIRST
-        if self._reads_anew(request.key, content):
-            self._comparisons.refuse(request.key, miss.world, READS)
-            return f"{READS}: name what it reads by `depends_on=`"
-        key = next((each for each in variants if not self._store.has(each)), variants[-1])
+        entries = self._comparisons.entries(request.key)
+        if reads_other_files(self._store.root, TRACES, entries, content, lambda one: one.key_parts.get(CONTENT)):
+            self._comparisons.refuse(request.key, miss.world, OTHER_FILES)
+            return f"{OTHER_FILES}: name what it reads by `depends_on=`"
+        key = next((each for each in keys if not self._store.has(each)), keys[-1])
         effects = request.fingerprint.snapshot.effects.as_text()
         sealed = seal_entry(
             trace.payload(),
@@ -182,12 +181,6 @@ class TraceKeeping:
         if reason is None:
             self._compared(miss, same=False)
         return reason
-
-    def _reads_anew(self, key: str, content: str) -> bool:
-        """Return whether several traces of a key are the same, and have read other files each."""
-        found = (open_softly(self._store.root, TRACES, each) for each in self._comparisons.entries(key))
-        contents = [each.header.key_parts.get(CONTENT) for each in found if isinstance(each, OpenedEntry)]
-        return contents.count(content) >= MOST_READS
 
     def _compared(self, miss: Miss, *, same: bool) -> None:
         """Note that this world has the program of the trace.

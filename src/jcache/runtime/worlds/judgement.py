@@ -41,8 +41,7 @@ _STATE: Final = LOOSE + STATE_OF
 _MOST_DRAWN: Final = 4  # results that differ by the state of a shared random generator alone
 _DRAWN: Final = "the random generator that it draws from had another state at each start: seed it, or pass one in"
 SEEDED: Final = "it draws from a random generator that the program has seeded, which a hit would leave as it is"
-READS: Final = "it reads other files at each start"
-MOST_READS: Final = 4  # entries with one result that have read other files each
+OTHER_FILES: Final = "it reads other files at each start"
 _MOST: Final = 16  # comparisons of a key that are looked at
 
 
@@ -131,7 +130,7 @@ def judge(comparisons: Comparisons, key: str, world: World, check: Check, *, sam
         last = same[-1]
         may_serve, has_same_state = last.left == 0 and check is not Check.ALWAYS, any(_states(world.components))
         return Judgement(last, may_serve, is_exact=True, has_same_state=has_same_state)
-    if shared := _refused_alike(comparisons, known, world, READS):
+    if shared := _refused_alike(comparisons, known, world, OTHER_FILES):
         return Judgement(refused=shared)
     rows = [(each, row) for each in served[-_MOST:] if (row := comparisons.components(each.world)) is not None]
     now = world.components
