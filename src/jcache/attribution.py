@@ -84,6 +84,11 @@ def _acts_for(frame: FrameType | None, packages: frozenset[str]) -> bool:
     return False
 
 
+def is_of_importing(frame: FrameType) -> bool:
+    """Return whether a frame is of the import system, or of `importlib`."""
+    return _imports(frame) or package_of(frame) == "importlib"
+
+
 def is_own(frame: FrameType) -> bool:
     """Return whether a frame is jcache's own, but not that of a replaced function: what it reads belongs to nobody."""
     return frame.f_code.co_filename.startswith(OWN_FILES) and frame.f_globals.get("__name__") not in _WRAPPERS
@@ -137,4 +142,5 @@ def _file_of(module: object) -> str:
 def _imports(frame: FrameType) -> bool:
     """Return whether a frame is of the import system, without its ``get_data``, which also reads for others."""
     code = frame.f_code
-    return code.co_filename.startswith(("<frozen importlib", "<frozen zipimport")) and code.co_name != "get_data"
+    is_frozen = code.co_filename.startswith(("<frozen importlib", "<frozen zipimport"))
+    return is_frozen and code.co_name not in {"get_data", "_get_data"}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from jcache import clock
+from jcache.fingerprint import facts
 from jcache.fingerprint.bytecode import NOTHING, Named
 from jcache.fingerprint.describe import attribute_of
 from jcache.fingerprint.refusals import Refused
@@ -22,18 +23,16 @@ _TIME: Final = "another time in each process"
 _NUMBER: Final = "another number in each process"
 _RANDOM: Final = "another random value in each process"
 _DAY: Final = "the date"
-_HOST: Final = "a fact of this host"
 _PERSON: Final = "what a person types"
 _FUNCTIONS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     _TIME: (("time", "time monotonic perf_counter process_time thread_time clock_gettime time_ns monotonic_ns"),
             ("time", "perf_counter_ns process_time_ns thread_time_ns clock_gettime_ns")),
     _DAY: (("time", "localtime gmtime ctime asctime strftime"),
            ("datetime", "datetime.now datetime.utcnow datetime.today date.today")),
-    _NUMBER: (("os", "getpid getppid"), ("_thread", "get_ident get_native_id"), ("builtins", "id hash")),
+    _NUMBER: (("os", "getpid getppid getloadavg times statvfs"), ("_thread", "get_ident get_native_id"),
+              ("builtins", "id hash"), ("shutil", "disk_usage"), ("resource", "getrusage")),
     _RANDOM: (("uuid", "uuid1 uuid4"), ("secrets", "token_bytes token_hex token_urlsafe randbelow"),
               ("tempfile", "mkdtemp mkstemp mktemp"), ("os", "urandom getrandom"), ("random", "SystemRandom")),
-    _HOST: (("platform", "node uname platform machine processor"), ("_socket", "gethostname"),
-            ("os", "uname cpu_count process_cpu_count getlogin"), ("getpass", "getuser"), ("locale", "getlocale")),
     _PERSON: (("builtins", "input"),),
 }  # fmt: skip
 """Names of functions, by what they return and by their modules."""
@@ -45,9 +44,11 @@ OF_A_RANK: Final = frozenset(  # functions and attributes of JAX that tell the p
      "local_device_count", "local_devices", "local_mesh", "process_id", "process_index"}
 )  # fmt: skip
 DATES: Final = frozenset({"now", "utcnow", "today"})
+ZONED: Final = frozenset({"astimezone", "fromtimestamp"})  # methods that ask for the time zone
 _SEEDED: Final = frozenset(
     {"Random", "default_rng", "RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 )
+_LOCAL: Final = frozenset({"time.ctime", "time.localtime"})  # which may be given any moment
 _CALLED: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 _COMPILED: Final = ("cython_function_or_method", "builtin_function_or_method", "method")
 STATE_OF: Final = "state of the shared "  # of the random generator of a type, among what is set aside
@@ -80,6 +81,8 @@ def unrepeatable(value: Any, given: Iterable[object] = ()) -> Unrepeatable | Non
         words = f"`{_home(value.__self__)}.{value.__name__}` draws {_RANDOM}"
         return Unrepeatable(words, generator=value.__self__)
     name = name_of(value)
+    if name in facts.FACTS:
+        return Unrepeatable("", f"host {name}", lambda: facts.fact(name))
     gives = _GIVES.get(name)
     if gives is None:
         is_unseeded = NOTHING in given and is_generator(value)
@@ -88,8 +91,6 @@ def unrepeatable(value: Any, given: Iterable[object] = ()) -> Unrepeatable | Non
         raise Refused(value, f"it gives {_PERSON}", "pass the answer in")
     if gives == _DAY:
         return day(name)
-    if gives == _HOST:
-        return Unrepeatable("", f"host {name}", lambda: _fact(value))
     return Unrepeatable(f"`{name}` gives {gives}")
 
 
@@ -103,9 +104,21 @@ def state_of(generator: Any) -> object:
 
 def day(name: str) -> Unrepeatable:
     """Return the `Unrepeatable` of a function that returns the date and the time."""
-    return Unrepeatable(
-        f"`{name}` gives {_TIME}", "day", lambda: str(datetime.date.fromtimestamp(clock.now_ns() / 1e9))
-    )
+    words = f"`{name}` gives {_TIME}"
+    return Unrepeatable(words, "day and time zone", _local_day) if name in _LOCAL else Unrepeatable(words, "day", _day)
+
+
+def _day() -> str:
+    return str(datetime.date.fromtimestamp(clock.now_ns() / 1e9))
+
+
+def _local_day() -> str:
+    return f"{_day()} {facts.zone()}"
+
+
+def zone() -> Unrepeatable:
+    """Return the `Unrepeatable` of the methods that ask for the local time of a moment."""
+    return Unrepeatable("", "time zone", facts.zone)
 
 
 def is_calendar(value: Any) -> bool:
@@ -156,10 +169,3 @@ def name_of(value: Any) -> str:
 
 def _home(owner: Any) -> str:
     return str(getattr(owner if isinstance(owner, type) else type(owner), "__module__", ""))
-
-
-def _fact(value: Callable[[], object]) -> str:
-    try:
-        return str(value())
-    except Exception as error:  # noqa: BLE001  a host may not know its user
-        return repr(error)

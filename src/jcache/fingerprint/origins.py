@@ -133,6 +133,12 @@ def of_path(path: str) -> Origin | None:
     return STDLIB if path.startswith(_STANDARD) else USER
 
 
+def is_unrecorded(path: str) -> bool:
+    """Return whether a file in a directory of packages is named by no record of a distribution."""
+    packages = _PACKAGES.match(os.path.normpath(path))
+    return packages is not None and not _is_recorded(packages[0], path[packages.end() :].replace(os.sep, "/"))
+
+
 def _is_recorded(directory: str, inner: str) -> bool:
     """Return whether the record of a distribution in a directory names a file."""
     name = os.fsencode(inner)

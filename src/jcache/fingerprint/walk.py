@@ -249,12 +249,14 @@ class Walk(References):
             self._seeds.update(names if chance.is_generator(value) else ())
 
     def _note_at_last(self) -> None:
-        """Record uses of the present date and of this process's number, and seeds that are None.
+        """Record uses of the present date, the time zone and this process's number, and seeds that are None.
 
         They are recognised by names, and the walk may find one of them much later than the other.
         """
         for name in sorted(self.calendars and chance.DATES & self.names):
             self.add_unrepeatable(chance.day(f"datetime.{name}"))
+        if not chance.ZONED.isdisjoint(self.names):
+            self.add_unrepeatable(chance.zone())
         if (number := rank()) and self.snapshot.uses_any(chance.OF_A_RANK):
             self.part("rank", number)
         for label, part in list(self.parts.items()) if self._seeds else ():

@@ -69,7 +69,8 @@ class Build:
         finally:
             _thread_builds.stack.pop()
             _all_builds.remove(self)
-        self.found.update({**read.parts, **world.imported(loaded, digests_of(self.root))})
+        imported = world.imported(loaded, read.sought, read.executed, digests_of(self.root))
+        self.found.update({**read.parts, **imported})
         if any(map(is_path, self.found)):
             directories = places.directories(surroundings.program_directory()) | places.packages()
             self.found.update(places.bases_of(self.found, directories))

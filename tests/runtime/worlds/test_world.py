@@ -1,6 +1,7 @@
 """The world of a call."""
 
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_modules_that_are_imported_meanwhile_are_compared_by_file(
     """A later process finds the file and does not import it."""
     digests, before = Digests(None), world.loaded()
     importlib.import_module(NAME)
-    found = world.imported(before, digests)
+    found = world.imported(before, (), (), digests)
     assert list(found) == [f"imported {NAME}"]
     monkeypatch.delitem(sys.modules, NAME)
     assert world.imported_now(found, digests) == found and NAME not in sys.modules
@@ -52,6 +53,22 @@ def test_modules_that_are_imported_meanwhile_are_compared_by_file(
     assert world.imported_now(found, digests) != found
     module.unlink()
     assert world.imported_now([f"imported {NAME}_2"], digests) == {f"imported {NAME}_2": "absent"}
+
+
+def test_a_module_that_is_looked_for_in_vain_is_told(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may find it; one that is loaded is a part of the world."""
+    digests, before = Digests(None), world.loaded()
+    found = world.imported(before, (NAME, f"{NAME}_2", "os"), (), digests)
+    assert [*found] == [f"imported {NAME}", f"imported {NAME}_2"] and found[f"imported {NAME}_2"] == "absent"
+    assert found[f"imported {NAME}"] != "absent" and world.imported_now(found, digests) == found
+
+
+def test_a_file_that_is_executed_is_told_by_its_path(module: Path) -> None:
+    """Unless it is a module that was imported meanwhile, or Python's."""
+    digests, before = Digests(None), world.loaded()
+    assert [*world.imported(before, (), (str(module), os.__file__), digests)] == [f"file {module}"]
+    importlib.import_module(NAME)
+    assert [*world.imported(before, (), (str(module),), digests)] == [f"imported {NAME}"]
 
 
 def test_a_module_in_a_directory_without_code_is_found_without_its_parents(module: Path) -> None:
@@ -63,7 +80,7 @@ def test_a_module_in_a_directory_without_code_is_found_without_its_parents(modul
     (package / "__init__.py").touch()
     (package / "inner" / "deep" / "leaf.py").write_text("RATE = 1\n")
     importlib.import_module(names[-1])
-    found = world.imported(before, digests)
+    found = world.imported(before, (), (), digests)
     for name in names:
         del sys.modules[name]
     assert f"imported {names[-1]}" in found

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, Final
 
 from jcache import input_files
-from jcache.fingerprint.io import chances, events, libraries, memos, open_blocks, threads
+from jcache.fingerprint.io import chances, events, imports, libraries, memos, open_blocks, threads
 from jcache.fingerprint.io.digests import Look
 from jcache.fingerprint.io.open_blocks import Note, report
 from jcache.jax_internals.registry import is_tracing
@@ -49,12 +49,14 @@ def watch() -> str | None:
         return "cannot be watched: `os.environ` is not Python's own"
     if not _patches:
         _replace()
+        imports.watch()
     return None if _is_hooked else "cannot be watched: another audit hook forbids it"
 
 
 def unwatch() -> None:
     """Undo the replacements of `watch`, unless a block is still open."""
-    if open_blocks.are_none():
+    if open_blocks.are_none() and _patches:
+        imports.unwatch()
         while _patches:
             _patches.pop().undo()
 
@@ -106,6 +108,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if not open_blocks.are_none() and (blocks := open_blocks.of_this_thread()):
         if event == "open":
             report(blocks, events.opened, arguments, depth=2)
+        elif event == "exec":
+            report(blocks, imports.executed, arguments, depth=2)
         elif event == "import" and libraries.is_to_be_patched(arguments[0]):
             report(blocks, _import, arguments, depth=2)
         elif events.is_action(event):

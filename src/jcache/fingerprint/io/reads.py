@@ -39,6 +39,8 @@ class Reads:
         self.is_temporary = False  # whether the reason may not hold in another process
         self.frame: FrameType | None = None  # the one that began the block
         self.chance: set[str] = set()  # what the block asked for that differs between processes
+        self.sought: set[str] = set()  # the names of modules that it looked for,
+        self.executed: set[str] = set()  # and the absolute paths of files that it executed
         self._place: str | None = None  # the working directory at the beginning
         self._texts: dict[str, str] = {}
         self._files = 0
@@ -92,7 +94,9 @@ class Reads:
         whole = os.path.join(os.getcwd(), path)
         path = self._named(path)
         label = label_of(Look.FILE, path)
-        if label in self._texts or self.reason is not None or self._is_own(whole) or _is_installed(whole):
+        if label in self._texts or self.reason is not None or self._is_own(whole):
+            return False
+        if _is_installed(whole) and not origins.is_unrecorded(whole):
             return False
         if path.startswith(_SYSTEM) and not path.startswith((_SHARED_MEMORY, _LIMITS)):
             self.chance.add(path)
@@ -108,6 +112,11 @@ class Reads:
             self._texts[label] = text
             return True
         return False
+
+    def add_executed(self, path: str) -> None:
+        """Record that a file is executed which the block has not made itself."""
+        if not self._is_own(path):
+            self.executed.add(path)
 
     def opened_for_update(self, path: str, who: Reader) -> None:
         """Record that a file was opened for update; it counts as read unless the block turns out to have written it."""

@@ -15,6 +15,7 @@ from operator import is_
 from typing import Final, NamedTuple
 
 from jcache import clock, input_files
+from jcache.fingerprint import origins
 from jcache.fingerprint.io.digests import Contents, Look, label_of
 from jcache.runtime.worlds import surroundings
 from jcache.runtime.worlds.digests import Digests
@@ -150,21 +151,27 @@ def loaded() -> frozenset[str]:
     return frozenset(sys.modules)
 
 
-def imported(before: frozenset[str], digests: Digests) -> dict[str, str]:
-    """Return the modules that were imported since, each with what its file holds.
+def imported(
+    before: frozenset[str], sought: Iterable[str], executed: Iterable[str], digests: Digests
+) -> dict[str, str]:
+    """Return what was imported since: each module with what its file holds, and other files that were executed.
 
     Args:
         before: what `loaded` has returned.
+        sought: the names of modules that were looked for, also in vain.
+        executed: the absolute paths of files that were executed.
         digests: the remembered digests of the root in use.
     """
-    found = {}
+    found = imported_now([IMPORTED + name for name in sorted(sought) if name not in sys.modules], digests)
+    others = {path for path in executed if origins.of_path(path) == origins.USER}
     for name, path in imported_since(before):
         text = _text(name, path, digests)
         if text is not None and _find(name) == path:
             found[IMPORTED + name] = text
+            others.discard(path)
         elif text is not None and text != _AS_INSTALLED:  # a later process cannot find it by its name
-            found[label_of(Look.FILE, path)] = Contents().of_file(path)
-    return found
+            others.add(path)
+    return found | {label_of(Look.FILE, path): Contents().of_file(path) for path in sorted(others)}
 
 
 def imported_now(labels: Iterable[str], digests: Digests) -> dict[str, str]:
