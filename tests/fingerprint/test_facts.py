@@ -57,7 +57,7 @@ def test_another_thread_has_another_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", ["an hour", "an hour of another module"])
 def test_another_time_zone_is_another_key(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For code that asks for the local time of a moment."""
-    keys = []
+    keys: list[str] = []
     for zone in ("UTC", "UTC", "Asia/Tokyo"):
         monkeypatch.setenv("TZ", zone)
         time.tzset()

@@ -134,6 +134,7 @@ def test_a_file_counts_where_this_process_reads_it(
 
 
 @pytest.mark.parametrize("kind", ["jit", "graph"])
-def test_what_is_the_same_in_a_new_directory_is_served(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["mkdtemp", "uuid", *COPIED])
+def test_what_is_the_same_in_another_directory_is_served(kind: str, place: str, tmp_path: Path) -> None:
     """The fourth start, whose directory holds what that of the third one held, is a hit."""
-    assert run_all(tmp_path, "mkdtemp", "load", kind)[3] == "hit"
+    assert run_all(tmp_path, place, "load", kind)[3] == "hit"

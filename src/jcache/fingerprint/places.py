@@ -27,7 +27,7 @@ LABEL: Final = "places"
 PROGRAM: Final = "program directory"
 BASES: Final = (PROGRAM, "working directory", "temporary directory", "home directory")
 """The parts of an entry with these directories, as far as it has read something below them."""
-PACKAGE: Final = "directory of package "  # the beginning of the part with that of one of the program's packages
+PACKAGE: Final = "package directory "  # the beginning of the part with that of one of the program's packages
 _MOST: Final = 1_000  # texts
 _MOST_ABOVE: Final = 3  # steps from a directory to another one that is above both
 _DATES: Final = "%Y-%m-%d", "%Y_%m_%d", "%Y%m%d", "%y%m%d", "%b%d", "%H-%M-%S", "%H:%M:%S", "%H_%M_%S", "%H%M%S"

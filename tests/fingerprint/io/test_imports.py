@@ -37,11 +37,21 @@ def test_a_module_that_is_not_there_is_recorded(case: str) -> None:
 
 def test_what_other_threads_look_for_does_not_count() -> None:
     """A block records what it does itself, and the process has its finders back afterwards."""
-    before = [*sys.meta_path]
+    before, asked, found = [*sys.meta_path], threading.Event(), threading.Event()
+
+    def look() -> None:
+        asked.wait(5)
+        importlib.util.find_spec(f"{NAME}_2")
+        found.set()
+
+    thread = threading.Thread(target=look)
+    thread.start()
     with Reads(strict=False) as reads:
-        thread = threading._start_new_thread(lambda: importlib.util.find_spec(f"{NAME}_2"), ())
-        assert thread and sys.meta_path[1:] == before
+        assert sys.meta_path[1:] == before
+        asked.set()
+        found.wait(5)
         importlib.util.find_spec(NAME)
+    thread.join()
     assert reads.sought == {NAME} and sys.meta_path == before
 
 
