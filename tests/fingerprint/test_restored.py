@@ -19,7 +19,7 @@ from tests.helpers.set_values import called, set_again, source
         ("TABLE['a'] = TABLE.pop('a') + 1", "0"), ("TABLE['a'] = TABLE.pop('a')", "0"), ("TABLE.pop('a')", "0"),
         ("held.value = new", "np.broadcast_to(np.arange(3.0), (3,))"), ("del held.value", "None"),
         ("lazy.made = new", "object()"), ("lazy.made = new", "BASE"), ("lazy.made = own.new = new", "np.ones(2)"),
-        ("lazy.made = new", "{1: build}"), ("lazy.made = own.new = new", "[1]"), ("lazy.made = new", "several"),
+        ("lazy.made = new", "{1: lambda: 1}"), ("lazy.made = own.new = new", "[1]"), ("lazy.made = new", "several"),
         ("own.new = __import__('time').time()", "0"),
     ],
 )  # fmt: skip
@@ -76,7 +76,7 @@ def test_what_the_function_uses_is_set_again(statement: str, use: str, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "statement", ["LOG.append(build)", "LOG.insert(0, x)", "TALLY['f'] = object()", "LOG[:] = [x]"]
+    "statement", ["LOG.append(lambda: 1)", "LOG.insert(0, x)", "TALLY['f'] = object()", "LOG[:] = [x]"]
 )
 def test_what_has_no_plain_items_is_told(statement: str, tmp_path: Path) -> None:
     """Nor what has got an item in another place than at its end."""
@@ -96,7 +96,7 @@ def test_objects_in_a_set_are_told_apart_by_nothing(tmp_path: Path) -> None:
 
 def test_all_is_set_again_or_nothing(tmp_path: Path) -> None:
     """A flag without the items that were collected with it would be half of a state; a memo is filled when asked."""
-    for new, is_stored in (("1.5", True), ("[x]", True), ("build", False)):
+    for new, is_stored in (("1.5", True), ("[x]", True), ("lambda: 1", False)):
         text = COUNTERS.replace("@", f"counted.is_on = True\n    LOG.append({new})")
         with imported(tmp_path, text) as model:
             changed, settings = called(model)

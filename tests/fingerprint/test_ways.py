@@ -27,8 +27,9 @@ WAYS = {
     ),
 }
 SEVERAL = {
-    "n[x] = n.get(x, 0) + 1": {Way.FILLED, Way.COUNTED},
-    "o.n[x] = 2 * o.n.get(x, 1)": {Way.FILLED, Way.COUNTED},
+    "n[x] = n.get(x, 0) + 1": {Way.COUNTED},
+    "o.n[x] = 2 * o.n.get(x, 1)": {Way.COUNTED},
+    "n[x] = m.get(x, 0) + 1": {Way.FILLED},
     "n[x] = y = n.get(x, 0) + 1": {Way.FILLED, Way.WHOLE},
     "n[x] = f(n.get(x, 0) + 1)": {Way.FILLED, Way.WHOLE},
     "m = n; m.append(x); len(m)": {Way.FILLED, Way.WHOLE},

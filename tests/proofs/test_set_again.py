@@ -67,6 +67,28 @@ class Frozen:
         return self._scale
 class Inner:
     def __init__(self): self.on = None
+class Tables:
+    one = None
+    def __init__(self, x): self.w, self.n, self.deep = np.full(2, x / 2), x, {'k': [x, len]}
+    def __repr__(self): return repr(vars(self))
+    @classmethod
+    def get(cls, x):
+        if cls.one is None:
+            cls.one = cls(x)
+        return cls.one
+class Single:
+    _it = None
+    def __new__(cls):
+        if cls._it is None:
+            cls._it = super().__new__(cls)
+            cls._it.rate, cls._it.inner = 0.5, Tables(2)
+        return cls._it
+single, registry = None, {}
+def single_of(x):
+    global single
+    if single is None:
+        single = Tables(x)
+    return single
 state, same, derived = State(), State(), Derived()
 slots, frozen, space = Slots(), Frozen(), SimpleNamespace(n=2)
 alias = state
@@ -143,9 +165,15 @@ LINES = (
         "x += 2 * ([*vars(state)] == sorted(vars(state)))",
         "x += hasattr(slots, 'other')",
     ),
+    *("x += single_of(x).n", "x += Tables.get(x).n", "single = None", "Tables.one = single", "x += len(registry)"),
+    *("single_of(x).n += 1", "Tables.get(x).deep['k'].append(x)", "registry.setdefault(Tables, Tables(x))"),
+    *("state.helper = Tables(x)", "state.helper = single_of(x)", "x += getattr(state, 'helper', 1) is single"),
+    *("x += int(Single().rate * 2)", "Single().rate += x", "x += Single().inner.n", "registry['one'] = single_of(x)"),
+    *("x += Tables.one is single", "x += sum(each.n for each in registry.values())", "space.kind = Tables"),
     *("for each in table: x += each if type(each) is int else 1", "x += 0 if none is None else 1 + none"),
 )
-VARIABLES = ("ready", "text", "total", "first", "pair", "none", "table", "memo", "nested")
+VARIABLES = ("ready", "text", "total", "first", "pair", "none", "table", "memo", "nested", "single", "registry")
+GLOBALS = ("ready", "text", "total", "first", "pair", "none", "late", "newer", "single")
 STARTS = 3
 
 
@@ -156,9 +184,7 @@ def programs(draw: st.DrawFn) -> tuple[str, list[tuple[str, int]]]:
     for number in range(draw(st.integers(1, 3))):
         lines = draw(st.lists(st.sampled_from(LINES), min_size=1, max_size=5))
         body = "".join(f"    {line}\n" for line in lines)
-        source += (
-            f"def f_{number}(x):\n    global ready, text, total, first, pair, none, late, newer\n{body}    return x\n"
-        )
+        source += f"def f_{number}(x):\n    global {', '.join(GLOBALS)}\n{body}    return x\n"
         names.append(f"f_{number}")
     calls = st.tuples(st.sampled_from(names), st.integers(1, 3))
     return source, draw(st.lists(calls, min_size=1, max_size=6))
@@ -171,7 +197,12 @@ def shown(module: Any) -> str:
     objects = [dict(vars(each)) for each in (module.same, module.derived, module.frozen, module.slots, module.space)]
     more = getattr(module.slots, "there", None), getattr(module, "late", None)
     inner = [vars(each.pop("inner")) for each in objects if "inner" in each]
-    return repr([*(getattr(module, each) for each in VARIABLES), held, others, objects, inner, more])
+    kept = [module.single, module.Tables.one, getattr(module.state, "helper", None), *module.registry.values()]
+    same = [[one is other for other in kept] for one in kept]
+    it = module.Single._it
+    single = None if it is None else vars(it)
+    found = *(getattr(module, each) for each in VARIABLES), held, others, objects, inner, more, same, single
+    return repr(found).replace(module.__name__, "module")
 
 
 class Model:

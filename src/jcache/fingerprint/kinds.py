@@ -14,6 +14,7 @@ from jcache.fingerprint import arrays, attributes, opaque, origins
 from jcache.fingerprint.attributes import held
 from jcache.fingerprint.encoding import SCALARS, several, text
 from jcache.fingerprint.handlers import HANDLERS
+from jcache.fingerprint.logs import Log, encode_log
 from jcache.fingerprint.refusals import check, is_beside
 from jcache.fingerprint.selection import Selected, encode_selected
 from jcache.fingerprint.type_keys import keyed, keyed_once, type_key
@@ -37,6 +38,8 @@ def handler_of(value: Any) -> Handler:
         return known
     if kind is Selected:
         return encode_selected
+    if kind is Log:
+        return encode_log
     key = type_key(kind)
     if key is not None:
         return keyed_once if key.is_fixed else keyed
@@ -94,7 +97,7 @@ def _is_hidden(value: Any) -> bool:
     return not attributes.is_plain(kind, object) and opaque.reduced(value) is None
 
 
-STABLE: Final = frozenset({_class, _module, member, keyed_once, *arrays.STABLE})
+STABLE: Final = frozenset({encode_log, _class, _module, member, keyed_once, *arrays.STABLE})
 
 
 def is_the_programs(found: Resolved) -> bool:

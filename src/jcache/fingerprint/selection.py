@@ -28,6 +28,7 @@ from jcache.fingerprint.configurations import (
 )
 from jcache.fingerprint.describe import in_short, vars_of
 from jcache.fingerprint.encoding import SCALARS, several
+from jcache.fingerprint.logs import Log, is_log
 from jcache.fingerprint.name_resolution import of_function as origin_of
 from jcache.fingerprint.origins import USER
 from jcache.fingerprint.passes import followed
@@ -94,8 +95,8 @@ def encode_selected(encoder: Encoder, value: Selected) -> bytes:
 def select(encoder: Encoder, names: Names, value: Any, *, is_handed_on: bool = False) -> Any:
     """Return a dict or configuration without the items that code does not name, which are set aside.
 
-    Anything else is returned as it is, and so is what code uses in another way than by constant names, or reaches by
-    other names than these.
+    A `Log` stands for a container in which code only collects. Anything else is returned as it is, and so is what code
+    uses in another way than by constant names, or reaches by other names than these.
 
     Args:
         encoder: the encoder, whose walk has visited the code.
@@ -105,6 +106,8 @@ def select(encoder: Encoder, names: Names, value: Any, *, is_handed_on: bool = F
     """
     if encoder.is_given:
         return value
+    if is_log(encoder, names[0], value):
+        return Log(value)
     kind, fields = type(value), fields_of(value, is_argument=_is_argument(names))
     compares = fields is None and compares_fields(kind)
     if fields is None and not compares:

@@ -144,8 +144,11 @@ class Setters:
         return partial(dict.update if kind is Counter else add, there, decoded(added))  # that of a Counter counts
 
     def all_of(self, settings: Settings) -> Callable[[], None]:
-        """Return a function that sets all values; raise LookupError if a place is missing."""
-        found = [self.of(*each) for each in settings]
+        """Return a function that sets all values; raise LookupError if a place or a class is missing."""
+        try:
+            found = [self.of(*each) for each in settings]
+        except AttributeError as error:  # of a class that has another name by now
+            raise LookupError(str(error)) from error
 
         def set_again() -> None:
             for each in found:

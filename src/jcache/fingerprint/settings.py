@@ -1,7 +1,8 @@
 """What a call sets, as JSON, which a stored trace holds.
 
 A plain value stands as it is, a tuple as ``{"tuple": [value]}``, and so do lists, sets and dicts, an array of numpy as
-``{"array": [type, shape, base64]}``, what a dict gets as ``{"items": value}`` with its pairs, what a list or set gets
+``{"array": [type, shape, base64]}``, an object as ``{"object": [class, dict]}``, a class or
+function as ``{"named": name}``, what a dict gets as ``{"items": value}`` with its pairs, what a list or set gets
 as ``{"more": value}``, and what was not there before as ``{"new": value}``.
 """
 
@@ -13,9 +14,11 @@ import base64
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import Any, Final, cast
+
+from jcache.fingerprint import objects
 
 PLAIN: Final = frozenset({NoneType, bool, int, float, str})
 TUPLE: Final = "tuple"
@@ -23,6 +26,8 @@ ITEMS: Final = "items"
 MORE: Final = "more"
 NEW: Final = "new"
 _ARRAY: Final = "array"
+_OBJECT: Final = "object"
+_NAMED: Final = "named"
 _CONTAINERS: Final[dict[Any, str]] = {list: "list", set: "set", dict: "dict"}
 _PAIR: Final = 2  # a key and a value
 _MAX_BYTES: Final = 1 << 20  # of all values that a call sets
@@ -41,7 +46,7 @@ def as_json(value: Any, known: Iterable[int]) -> Any:
     try:
         made = [_encoded(value, set(known))]
         return made if len(json.dumps(made, ensure_ascii=False).encode()) <= _MAX_BYTES else None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None
 
 
@@ -50,10 +55,10 @@ def _encoded(value: Any, shared: set[int]) -> Any:
 
     Args:
         value: the value.
-        shared: the addresses of other objects, to which those of this value's arrays are added.
+        shared: the addresses of other objects, to which those of this value's objects are added.
 
     Raises:
-        TypeError: it is of another type, or an array that something else refers to.
+        TypeError: it is of another type, or something that something else refers to.
         ValueError: it is no finite number.
     """
     if type(value) is float and not math.isfinite(value):
@@ -68,6 +73,19 @@ def _encoded(value: Any, shared: set[int]) -> Any:
         shared.add(id(value))
         items = sorted(value, key=repr) if type(value) is set else value.items() if type(value) is dict else value
         return {_CONTAINERS[type(value)]: [_encoded(each, shared) for each in items]}
+    if (name := objects.name_of(value)) is not None:
+        return {_NAMED: name}
+    return _array(value, shared) if (state := objects.state_of(value)) is None else _object(value, *state, shared)
+
+
+def _object(value: Any, name: str, state: dict[str, Any], shared: set[int]) -> Any:
+    if id(value) in shared:
+        raise TypeError
+    shared.add(id(value))
+    return {_OBJECT: [name, _encoded(state, shared)]}
+
+
+def _array(value: Any, shared: set[int]) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is None or type(value) is not numpy.ndarray or value.dtype.kind not in _KINDS or id(value) in shared:
         raise TypeError
@@ -85,7 +103,7 @@ def checked(settings: Any) -> Settings | None:
         plain: Any = value.get(NEW, value.get(MORE, value)) if isinstance(value, dict) else value
         values = plain[ITEMS][TUPLE] if isinstance(plain, dict) and ITEMS in plain else [plain]
         for each in values:
-            decoded(each)
+            decoded(each, _named, _as_state)
         if type(name) is not str or type(number) is not int or number < 0:
             raise ValueError(name)
         if values != [plain] and not all(len(each[TUPLE]) == _PAIR for each in values):
@@ -93,15 +111,38 @@ def checked(settings: Any) -> Settings | None:
     return cast("Settings | None", settings)
 
 
-def decoded(value: Any) -> Any:
-    """Return the value that is written as JSON."""
+def _named(name: str) -> str:
+    """Return the name of what is not looked for; raise TypeError if it is none."""
+    return name + ""
+
+
+def _as_state(name: str, state: dict[str, Any]) -> Any:
+    """Return the class and state of an object that is not made; raise TypeError or ValueError if they are none."""
+    return _named(name), *dict(state)
+
+
+def decoded(
+    value: Any,
+    find: Callable[[str], Any] = objects.found,
+    make: Callable[[str, dict[str, Any]], Any] = objects.made,
+) -> Any:
+    """Return the value that is written as JSON.
+
+    Args:
+        value: the JSON.
+        find: returns what has a name.
+        make: returns an object of a class's name and what it holds.
+    """
     if type(value) in PLAIN:
         return value
-    if TUPLE in value:
-        return tuple(map(decoded, value[TUPLE]))
-    for kind, name in _CONTAINERS.items():
+    if _NAMED in value:
+        return find(value[_NAMED])
+    if _OBJECT in value:
+        name, state = value[_OBJECT]
+        return make(name, decoded(state, find, make))
+    for kind, name in ((tuple, TUPLE), *_CONTAINERS.items()):
         if name in value:
-            return kind(map(decoded, value[name]))
+            return kind(decoded(each, find, make) for each in value[name])
     numpy: Any = sys.modules["numpy"]  # which JAX has imported
     kind, shape, content = value[_ARRAY]
     return numpy.frombuffer(bytearray(base64.b64decode(content)), numpy.dtype(kind)).reshape(shape).copy()

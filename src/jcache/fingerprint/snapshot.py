@@ -18,12 +18,13 @@ from typing import Any, Final
 
 from jcache.fingerprint.attributes import is_kept
 from jcache.fingerprint.describe import vars_of
-from jcache.fingerprint.encoding import SCALARS
 from jcache.fingerprint.growth import MEMOS, counts, has_grown, is_memo, is_same, tells
+from jcache.fingerprint.logs import TALLIES
 from jcache.fingerprint.restored import SetValues
 from jcache.fingerprint.setters import Place, Setters, Space, by_name, stores
 from jcache.fingerprint.settings import Settings
 from jcache.fingerprint.side_effects import HIDDEN, Changed, SideEffects
+from jcache.fingerprint.states import States
 from jcache.fingerprint.visited import VisitedCode
 from jcache.fingerprint.ways import DEEPEST, item_name
 
@@ -53,8 +54,10 @@ class ValueSnapshot(VisitedCode):
         self.sets = SetValues()  # since then, in the places of others
         self._sets_again = False  # whether a served call can set again what a call has set
         self.is_ordered = True  # whether each walk reaches what it visits in the same order
-        self._states: dict[int, tuple[str, list[Any]]] = {}  # by address, a name and the parts of a state
+        self._states = States()  # of values that code reaches by names
         self.counters: dict[Place, int] = {}  # variables in which code only counts
+        self.logs: set[int] = set()  # the addresses of containers in which code only collects
+        self._tallies: set[str] = set()  # the names of those of them that have counted
         self.effects = SideEffects()  # of the call, if its key stays the same
         self.changed = Changed({}, {}, frozenset())  # the values that it has changed
         self.alive: list[object] = []
@@ -91,8 +94,8 @@ class ValueSnapshot(VisitedCode):
         return sorted(each for each in labels if not is_same(before.get(each, missing), after.get(each, missing)))
 
     def clear(self) -> None:
-        self._copies, self._values, self.alive, self._unread, self._private, self._states = {}, {}, [], {}, {}, {}
-        self._spaces, self._modules = {}, {}
+        self._copies, self._values, self.alive, self._unread, self._private = {}, {}, [], {}, {}
+        self._states, self._spaces, self._modules = States(), {}, {}
         self.forget_code()
 
     def add(self, container: Any, names: Set[str], at: int) -> None:
@@ -124,12 +127,7 @@ class ValueSnapshot(VisitedCode):
 
     def add_state(self, value: Any, name: str, state: Iterable[Any]) -> None:
         """Keep the parts of the state of a value that code reaches by a name."""
-        self._states[id(value)] = name, list(state)
-
-    def _has_other_state(self, at: int, now: "ValueSnapshot") -> bool:
-        """Return whether the value at an address has another state in a later snapshot."""
-        (_, before), (_, after) = self._states[at], now._states.get(at, self._states[at])
-        return not (len(before) == len(after) and all(map(_is_part, before, after)))
+        self._states.add(value, name, state)
 
     def changed_by(self, effects: SideEffects) -> Changed:
         """Return the values that the code of this snapshot has changed, by their names."""
@@ -138,7 +136,7 @@ class ValueSnapshot(VisitedCode):
         alive = {id(each): each for each in self.alive}
         grown = {at for at, (names, _) in self._copies.items() if not effects.grown.isdisjoint(names)}
         others = {at for at, (names, _) in self._copies.items() if not effects.more.isdisjoint(names)}
-        others |= {at for at, (name, _) in self._states.items() if name in effects.states}
+        others |= self._states.addresses(effects.states)
         places = {each for each in (*self._values, *self.counters) if _name_at(each) in effects.changed}
         kept, more = ({at: alive[at] for at in each if at in alive} for each in (grown - others, others))
         return Changed(kept, more, places)
@@ -167,7 +165,7 @@ class ValueSnapshot(VisitedCode):
             attributes=attributes,
             grown=grown,
             more=more,
-            states=frozenset(name for at, (name, _) in self._states.items() if at in changed.others),
+            states=self._states.names(changed.others),
         )
 
     def without_memos(self, value: Any, held: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -223,6 +221,9 @@ class ValueSnapshot(VisitedCode):
         names, copy = self._copies.get(id(container), (set[str](), None))
         if copy is None or type(copy) is not type(container):
             return container
+        if id(container) in self.logs and type(copy) in TALLIES:
+            self._note_tally(copy, container, names)
+            return copy
         if type(copy) in MEMOS:  # a private dict of a library's object is a memo
             private = ("(library)[_", "(library)[]")
             names = {each for each in names if not each.startswith(private) or each.startswith(_OF_CONFIGURATIONS)}
@@ -238,6 +239,11 @@ class ValueSnapshot(VisitedCode):
             self._grown.update(names)
         self._told.update(names if tells(copy, container) else ())
         return copy
+
+    def _note_tally(self, before: Any, now: Any, names: set[str]) -> None:
+        if before != now:
+            self._more.update(names)
+            self._tallies.update(names)
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool, may_count: bool = True) -> Any:
         """Return the earlier value at a place if the present one can be set again, or if `of_any_type`.
@@ -279,20 +285,15 @@ class ValueSnapshot(VisitedCode):
         """
         counters = self.counters.items()
         names = {_name_at(place) for place, each in counters if now.counters.get(place, each) != each}
-        states = {name for at, (name, _) in self._states.items() if self._has_other_state(at, now)}
+        states = self._states.changed(now._states)
         found = self._changed | names, self._attributes, self._grown, self._more, self._told, states
         self.effects = SideEffects(*map(frozenset[str], found))
         has_effects = self._sets_again and any(self.effects)
         if has_effects and (self.sets or self.effects.used_by(now)) and self.sets.take_all():
-            self.effects = SideEffects(changed=frozenset(names), states=frozenset(states))
+            self.effects = SideEffects(frozenset(names), more=frozenset(self._tallies), states=frozenset(states))
         self.changed = self.changed_by(self.effects)
         return self.effects
 
 
 def _name_at(place: Place) -> str:
     return place[1].rpartition(".")[2]
-
-
-def _is_part(before: Any, now: Any) -> bool:
-    """Return whether a part of a state is as it was."""
-    return before is now or (type(before) is type(now) and type(now) in SCALARS and before == now)

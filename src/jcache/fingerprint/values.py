@@ -52,7 +52,7 @@ class Encoder:
         """Prepare the encoder; see `jcache.fingerprint.call.fingerprint` for the arguments."""
         self.for_trace = for_trace
         self.may_grow = True  # whether a container may grow during the call
-        self._before = before
+        self.before_call = before
         self.nones: set[str] = set()  # names of attributes that are None
         self.names: set[str] = {attributes.ALL}  # of attributes that count
         self.aside: set[str] = set()  # names of attributes that were left out
@@ -65,7 +65,8 @@ class Encoder:
         self.head: Any = None  # the value of the variable or attribute that is being encoded
         self.label = ""  # and the label of its part
         self.place = ""  # the name or key under which the latest value was found
-        self._within: Set[str] = frozenset()  # names of the containers that hold it
+        self.logs: dict[str, type] = {}  # the types of containers in which code only collects, by their names
+        self.within: Set[str] = frozenset()  # names of the containers that hold the value
         self._wholly: dict[type, bool] = {}
         self.linen_ids: dict[object, int] = {}  # a stable number for each `_id` of a flax module
         self.seen: dict[int, int] = {}  # by address, a number for each object that was encoded
@@ -85,7 +86,7 @@ class Encoder:
     @property
     def before(self) -> ValueSnapshot:
         """The earlier snapshot, or that of this walk if it is the first one."""
-        return self._before or self.snapshot
+        return self.before_call or self.snapshot
 
     def function(self, function: types.FunctionType) -> bytes:
         name = f"{function.__module__}.{function.__qualname__}"
@@ -151,15 +152,15 @@ class Encoder:
     def _once(self, value: Any, handler: Callable[["Encoder", Any], bytes]) -> bytes:
         number = self.seen.get(id(value))
         if number is not None:
-            self.snapshot.add_names(value, names_of(self, value, self._within))
+            self.snapshot.add_names(value, names_of(self, value, self.within))
             return tagged(b"again", b"%d" % number)
-        within, grows = self._within, self.may_grow and type(value) in GROWING
-        self._within = names_of(self, value, within) if grows else frozenset[str]()
+        within, grows = self.within, self.may_grow and type(value) in GROWING
+        self.within = names_of(self, value, within) if grows else frozenset[str]()
         self.seen[id(value)] = len(self.seen)
         self.alive.append(value)
-        value = growing(self, value, self._within, self._before) if grows else value
+        value = growing(self, value, self.within, self.before_call) if grows else value
         encoding = handler(self, value)
-        self._within = within
+        self.within = within
         return encoding
 
     def leaves_out(self, *marks: str) -> bool:
@@ -185,9 +186,9 @@ class Encoder:
 
         The earlier one is returned if the value can be set again, or if `of_any_type`.
         """
-        if self._before is not None:
+        if self.before_call is not None:
             place = id(holder), name
-            return self._before.value_before(place, value, of_any_type=of_any_type, may_count=may_count)
+            return self.before_call.value_before(place, value, of_any_type=of_any_type, may_count=may_count)
         if of_any_type or type(value) in PLAIN:
             self.snapshot.add_value((id(holder), name), value)
         return value
@@ -264,7 +265,7 @@ class Encoder:
 
     def members(self, values: Iterable[tuple[str, Any]], within: Set[str]) -> bytes:
         """Encode the named values that an object holds, where containers have the names within some of the object's."""
-        self._within = within
+        self.within = within
         return self.attributes(values)
 
     def is_whole(self, kind: type) -> bool:

@@ -23,6 +23,7 @@ from jcache.fingerprint.code import Lookup, meaning_of
 from jcache.fingerprint.describe import shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, text
 from jcache.fingerprint.kinds import is_data, is_the_programs
+from jcache.fingerprint.logs import found_used
 from jcache.fingerprint.loose import ModuleGlobals
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
@@ -79,7 +80,7 @@ class Walk(References):
 
         If it has, another walk must begin with the `names` of this one.
         """
-        self.names.update(found_whole(self))
+        self.names.update(found_whole(self) | found_used(self))
         return self.names.isdisjoint({*self.unread, *self.aside, *([attributes.ALL] if self.aside else [])})
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
@@ -99,7 +100,7 @@ class Walk(References):
     def _bindings(self, function: FunctionType, sought: tuple[Lookup, ...]) -> list[bytes]:
         namespace: dict[str, Any] = function.__globals__
         self.is_harmless = function.__code__.co_name in _HARMLESS
-        if self.for_trace and self._before is None:
+        if self.for_trace and self.before_call is None:
             self.snapshot.note_globals(namespace)
         known = self._bound.setdefault((id(namespace), id(cast("Any", function).__builtins__), self.is_harmless), {})
         items: list[bytes] = []
@@ -112,7 +113,7 @@ class Walk(References):
 
     def _look(self, function: FunctionType, namespace: dict[str, Any], lookup: Lookup) -> bytes:
         chain, given = lookup.chain, lookup.given
-        if self._before is not None and self._before.has_added(namespace, chain[0]):
+        if self.before_call is not None and self.before_call.has_added(namespace, chain[0]):
             namespace = {name: value for name, value in namespace.items() if name != chain[0]}
         value = namespace.get(chain[0]) if len(chain) == 1 else None
         if type(value) is FunctionType and origins.of_path(value.__code__.co_filename) == origins.USER:
@@ -269,7 +270,7 @@ class Walk(References):
     def _visit_namespace(self, namespace: dict[str, Any], label: str) -> None:
         home = str(namespace.get("__name__", "?"))
         items = []
-        before = self._before
+        before = self.before_call
         names = [each for each in map(str, [*namespace]) if before is None or not before.has_added(namespace, each)]
         self.note_order_of(label, names)
         for name in sorted(names):

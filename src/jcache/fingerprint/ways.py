@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import Final
 
 from jcache.fingerprint.instructions import ATTRIBUTE, NONE_TESTS, STORE_LOCAL, Step
-from jcache.fingerprint.uses import ENDS_STATEMENT, LOADS, STORE_ITEM, adds, indexes, told
+from jcache.fingerprint.uses import ENDS_STATEMENT, LOADS, STORE_ITEM, adds, indexes, statement_before, told
 
 _TAKE_APART: Final = ("UNPACK_", "MATCH_", "GET_LEN", "SWAP", "JUMP")  # a jump ends what a condition chooses
 DEEPEST: Final = 8  # items within one another
@@ -133,7 +133,8 @@ def _way(listing: list[Step], at: int) -> tuple[Way, int]:
         if above == 0 and each.name == "CONTAINS_OP" and not is_item:
             return Way.FLAG if listing[_begin(listing, at) - 1].name == "LOAD_CONST" else Way.ITEM, number
         if above == 1 and (each.name == STORE_ITEM or _is_augmented(listing, number)):
-            change = Way.FILLED if each.name == STORE_ITEM else Way.COUNTED
+            is_count = each.name != STORE_ITEM or _stores_count(listing, number)
+            change = Way.COUNTED if is_count else Way.FILLED
             return Way.INNER if is_item else change, number
         if above == 1 and indexes(each):
             if listing[number - 1].name == "BUILD_SLICE":
@@ -175,6 +176,12 @@ def _is_counted(listing: list[Step], at: int, end: int) -> bool:
     is_plain = inner.count("CALL") == 1 and "BINARY_OP" in inner and not {"COPY", "SWAP"} & {*inner}
     container, stored = listing[at - 1], listing[end - 2]
     return is_plain and (container.name, container.value) == (stored.name, stored.value)
+
+
+def _stores_count(listing: list[Step], end: int) -> bool:
+    """Return whether the instruction at a place stores a count, as in ``n[k] = n.get(k, 0) + 1``."""
+    methods = (at for at in statement_before(listing, end) if listing[at].name in ATTRIBUTE and listing[at].called)
+    return any(listing[at].value == "get" and _is_counted(listing, at, end) for at in methods)
 
 
 def _method(listing: list[Step], at: int) -> Way:

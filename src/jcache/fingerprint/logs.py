@@ -1,0 +1,76 @@
+"""Containers in which code only collects: logs, which get items, and tallies, in which it counts.
+
+Nothing that this code computes depends on what they hold. So they count by their type alone, and a log that has got
+other items in another process, where calls were served, is no reason to trace again.
+"""
+
+# ruff: noqa: ANN401 - programs hold anything
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Any, Final
+
+from jcache.fingerprint.containers import growing, names_of
+from jcache.fingerprint.encoding import tagged
+from jcache.fingerprint.ways import Way
+
+if TYPE_CHECKING:
+    from jcache.fingerprint.values import Encoder
+
+_WAYS: Final[Mapping[type, Set[Way]]] = {
+    list: {Way.FILLED},
+    collections.deque: {Way.FILLED},
+    dict: {Way.COUNTED},
+    collections.Counter: {Way.COUNTED},
+    collections.defaultdict: {Way.COUNTED},
+}
+TALLIES: Final = (dict, collections.Counter, collections.defaultdict)
+
+
+class Log:
+    """A container in which code only collects, in its place."""
+
+    def __init__(self, container: Any) -> None:
+        self.container = container
+
+    def in_words(self) -> str:
+        return f"{type(self.container).__name__}, which is only filled"
+
+
+def is_log(encoder: Encoder, name: str, value: Any) -> bool:
+    """Return whether code only collects in a value that it reaches by a name.
+
+    Args:
+        encoder: the encoder, whose walk has visited the code.
+        name: the name.
+        value: any value.
+    """
+    if type(value) not in _WAYS or not encoder.for_trace or not encoder.leaves_out(_mark(name)):
+        return False
+    is_counting = type(value) is not collections.defaultdict or value.default_factory is int
+    encoder.logs[name] = type(value)
+    return is_counting and _only_collects(encoder, name)
+
+
+def _only_collects(encoder: Encoder, name: str) -> bool:
+    ways = {way for way, names in encoder.snapshot.uses_by_name.ways.items() if name in names}
+    return bool(ways) and ways <= _WAYS[encoder.logs[name]]
+
+
+def found_used(encoder: Encoder) -> set[str]:
+    """Return a mark for each name of what was left out as a log, though code that was found later uses it."""
+    return {_mark(name) for name in encoder.logs if not _only_collects(encoder, name)}
+
+
+def _mark(name: str) -> str:
+    return f"{name}+"
+
+
+def encode_log(encoder: Encoder, log: Log) -> bytes:
+    container = log.container
+    encoder.alive.append(container)
+    encoder.snapshot.logs.add(id(container))
+    growing(encoder, container, names_of(encoder, log, encoder.within), encoder.before_call)
+    return tagged(b"log", type(container).__name__.encode())

@@ -1,0 +1,114 @@
+"""Containers in which code only collects count by their type alone, as long as all code does."""
+
+import collections
+from pathlib import Path
+
+import pytest
+
+from jcache.fingerprint import changed_meanwhile, fingerprint
+from tests.helpers.fingerprints import imported
+
+SOURCE = """
+import collections
+log, queue, table, counts, sizes = [], collections.deque(), {}, collections.Counter(), collections.defaultdict(int)
+groups, alias = collections.defaultdict(list), None
+class Held:
+    def __init__(self): self.log, self.counts = [], collections.Counter()
+held = Held()
+def around():
+    inner = []
+    def note(x): inner.append(x)
+    return note
+note = around()
+def other(): return OTHER
+def build(x):
+    @
+    return x
+"""
+COLLECTING = {
+    "a list": "log.append(x)",
+    "a list, twice": "log.extend([x, x])",
+    "a deque": "queue.append(x)",
+    "a counter": "counts['f'] += 1",
+    "a dict of numbers": "table['f'] = table.get('f', 0) + 1",
+    "a dict that has a default": "sizes[x] += 1",
+    "an attribute": "held.log.append(x)",
+    "a counter of an object": "held.counts['f'] += 1",
+    "a variable of a function": "note(x)",
+    "what is shown": "log.append(x); print(len(log))",
+}
+USING = {
+    "its length": "log.append(x); x += len(log)",
+    "an item": "counts['f'] += 1; x += counts['f']",
+    "another name": "log.append(x); own = log; x += len(own)",
+    "an argument": "log.append(x); x += len(log[:])",
+    "items of several": "for each in (log, queue): each.append(x)",
+    "in another function": "log.append(x); x += other()",
+    "an item that is filled": "groups[x].append(1)",
+    "what is computed": "log.append(x); x += len(getattr(held, 'lo' + 'g')); held.log.append(1)",
+    "what a dict has": "table['f'] = 2.5",
+}
+
+
+def key(statement: str, directory: Path, before: str = "", other: str = "len(log)") -> str:
+    """Return the key of a function that runs a statement, in a process that has run another one before."""
+    with imported(directory, SOURCE.replace("@", statement).replace("OTHER", other)) as model:
+        exec(before, vars(model))
+        return fingerprint(model.build, (1,), for_trace=True).hash
+
+
+FILL = "log.append(7); queue.append(7); table['f'] = 7; counts['f'] = 7; sizes[1] = 7; groups[1] = [7]; note(7); "
+FILL += "held.log.append(7); held.counts['f'] = 7"
+
+
+@pytest.mark.parametrize("case", COLLECTING)
+def test_what_is_only_collected_is_no_part_of_the_key(case: str, tmp_path: Path) -> None:
+    """So functions that log have one key, whatever was logged before."""
+    statement = COLLECTING[case]
+    assert key(statement, tmp_path / "a") == key(statement, tmp_path / "b", FILL)
+
+
+@pytest.mark.parametrize("case", USING)
+def test_what_is_used_counts(case: str, tmp_path: Path) -> None:
+    """However the function uses it, and also where code that is found later does."""
+    statement = USING[case]
+    assert key(statement, tmp_path / "a") != key(statement, tmp_path / "b", FILL)
+
+
+def test_another_type_is_another_key(tmp_path: Path) -> None:
+    """A log may be any type that has the method."""
+    text = "log.append(x)"
+    assert key(text, tmp_path / "a") != key(text, tmp_path / "b", "log = collections.deque()")
+    assert key(text, tmp_path / "c") != key(text, tmp_path / "d", "log = None")
+
+
+def test_a_graph_has_all_that_it_reaches_in_its_key(tmp_path: Path) -> None:
+    """Its function may return a log."""
+    with imported(tmp_path, SOURCE.replace("@", "log.append(x)").replace("OTHER", "1")) as model:
+        before = fingerprint(model.build, (1,)).hash
+        model.log.append(7)
+        assert fingerprint(model.build, (1,)).hash != before
+
+
+@pytest.mark.parametrize("case", COLLECTING)
+def test_a_call_that_only_collects_is_stored(case: str, tmp_path: Path) -> None:
+    """Its effects are told beside it, and nothing is set again."""
+    with imported(tmp_path, SOURCE.replace("@", COLLECTING[case]).replace("OTHER", "1")) as model:
+        made = fingerprint(model.build, (1,), for_trace=True)
+        model.build(1)
+        assert changed_meanwhile(made, model.build, (1,), {}) == []
+        assert any(made.snapshot.effects) and made.snapshot.sets.settings == []
+
+
+def test_a_log_is_set_again_with_what_else_was_set(tmp_path: Path) -> None:
+    """A flag without the items that were logged with it would be half of a state; a count stays as it is."""
+    statement = "log.append(x); counts['f'] += 1; held.is_on = True"
+    with imported(tmp_path, SOURCE.replace("@", statement).replace("OTHER", "1")) as model:
+        made = fingerprint(model.build, (1,), for_trace=True)
+        model.build(1)
+        assert changed_meanwhile(made, model.build, (1,), {}) == []
+        settings = made.snapshot.sets.settings
+        assert [each[0].rpartition(" ")[2] for each in settings] == ["log", "is_on"]
+    with imported(tmp_path, SOURCE.replace("@", statement).replace("OTHER", "1")) as model:
+        fingerprint(model.build, (1,), for_trace=True).snapshot.setter(settings)()
+        assert (model.log, model.held.is_on, model.counts) == ([1], True, collections.Counter())
