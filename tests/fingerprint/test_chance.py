@@ -11,6 +11,7 @@ import pytest
 from jcache import clock
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import Fingerprint, fingerprint
+from jcache.fingerprint.chance import are_times
 from tests.helpers.fingerprints import imported, of
 
 HEAD = """
@@ -75,6 +76,15 @@ def test_a_generator_without_a_seed_is_named(case: str, tmp_path: Path) -> None:
     """Where the seed is None, whatever holds that, and not where it is a number."""
     expression, is_chance = SEEDS[case]
     assert bool(found(f"np.random.{expression}", tmp_path).chance) is is_chance
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_times_are_told_apart_from_other_chance(case: str, tmp_path: Path) -> None:
+    """Also among those that are recorded while a function runs; nothing at all is no time."""
+    words = found(NAMED[case][0], tmp_path).chance
+    assert are_times(words) == ("time" in NAMED[case][1])
+    assert are_times([*words, "`time.time`"]) == ("time" in NAMED[case][1])
+    assert not are_times([*words, "`os.urandom`"]) and not are_times([])
 
 
 @pytest.mark.parametrize("expression", ["dt(2020, 1, 1).day", "HOLDER.time", "sorted([x])", "random.Random(1)"])

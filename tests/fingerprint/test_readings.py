@@ -103,6 +103,15 @@ def test_the_path_of_a_temporary_file_is_a_reading() -> None:
     assert not any(Readings().has(str, path) for path in (top, os.path.join(top, "run"), f"x{made}", f"{top}-{made}"))
 
 
+@pytest.mark.parametrize("name", ["perf_counter", "monotonic", "time", "perf_counter_ns", "monotonic_ns", "time_ns"])
+def test_the_clock_of_a_reading_is_known(name: str) -> None:
+    """A monotonic one is that of `time.perf_counter`; other numbers have none."""
+    value = getattr(time, name)()
+    assert Readings().clock_of(value) == name.replace("monotonic", "perf_counter")
+    others = (value // 1000, -value, str(value), 0.25, 7, True, None, int(time.time()), int(1e3 * time.time()))
+    assert [Readings().clock_of(each) for each in others] == [None] * len(others)
+
+
 @pytest.mark.parametrize("text", OTHERS)
 def test_another_text_is_none(text: str) -> None:
     """A date alone is none, since the program means it; nor is a long text, whatever it contains."""

@@ -20,7 +20,7 @@ from tests.helpers.set_values import called, set_again, source
         ("held.value = new", "np.broadcast_to(np.arange(3.0), (3,))"), ("del held.value", "None"),
         ("lazy.made = new", "object()"), ("lazy.made = new", "BASE"), ("lazy.made = own.new = new", "np.ones(2)"),
         ("lazy.made = new", "{1: lambda: 1}"), ("lazy.made = own.new = new", "[1]"), ("lazy.made = new", "several"),
-        ("own.new = __import__('time').time()", "0"),
+        ("own.new = str(__import__('time').time())", "0"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_set_again_is_told(statement: str, new: str, tmp_path: Path) -> None:

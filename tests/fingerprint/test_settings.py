@@ -1,6 +1,8 @@
 """Values that a call sets come back from JSON as they were."""
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,15 @@ def test_a_value_is_the_same_after_json(value: str) -> None:
     made = as_json(new, ())
     assert made is not None
     assert repr(decoded(json.loads(json.dumps(made))[0])) == repr(new)
+
+
+@pytest.mark.parametrize("clock", [time.perf_counter, time.monotonic, time.time, time.time_ns])
+def test_the_time_is_set_in_place_of_a_clock_reading(clock: Callable[[], float]) -> None:
+    """Wherever it stands; a number of seconds stays what it is."""
+    made = as_json([clock(), (clock(), 0.25)], ())
+    assert made is not None
+    before, again, after = clock(), decoded(made[0]), clock()
+    assert before <= again[0] <= again[1][0] <= after and again[1][1] == 0.25
 
 
 def test_what_is_shared_is_no_json() -> None:

@@ -24,6 +24,18 @@ def test_the_first_thing_that_differs_is_named() -> None:
     )
 
 
+def test_seconds_may_be_others_where_only_the_time_differs() -> None:
+    """Floating-point numbers in what tracing sets, and nothing else."""
+    then, now, other = (
+        TRACE._replace(settings=[["mod.took", 0, seconds], ["mod.all", 0, {"more": {"list": [seconds, name]}}]])
+        for seconds, name in ((0.5, "f"), (0.25, "f"), (0.25, "g"))
+    )
+    assert difference(then, now, is_timed=True) is None and "what it sets was" in str(difference(then, now))
+    assert "what it sets was" in str(difference(now, other, is_timed=True))
+    later = TRACE._replace(settings=[["mod.took", 0, 1e6], *(now.settings or [])[1:]])
+    assert "what it sets was" in str(difference(now, later, is_timed=True))  # no process runs for so long
+
+
 def test_long_texts_are_cut_around_the_difference() -> None:
     """Both are shown from the same place on."""
     then, now = (TRACE._replace(structure=["*" * 500, name, "*" * 500]) for name in ("old", "new"))

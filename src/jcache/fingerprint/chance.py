@@ -121,6 +121,12 @@ def zone() -> Unrepeatable:
     return Unrepeatable("", "time zone", facts.zone)
 
 
+def are_times(words: Iterable[str]) -> bool:
+    """Return whether some sentences name sources of nondeterminism, and each of these is a clock."""
+    found = [*words]
+    return bool(found) and all(each.startswith("`time.") or each.endswith(_TIME) for each in found)
+
+
 def is_calendar(value: Any) -> bool:
     """Return whether a value is `datetime.datetime` or `datetime.date`, which have methods for the present date."""
     return value is datetime.datetime or value is datetime.date

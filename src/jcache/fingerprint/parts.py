@@ -21,7 +21,7 @@ from jcache.fingerprint.visited import ARGUMENT
 
 _RECEIVER: Final = f"{ARGUMENT}self"
 _NUMBERS: Final = frozenset({int, float})
-_VERSION: Final = b"fingerprint 9 %d.%d" % sys.version_info[:2]
+_VERSION: Final = b"fingerprint 10 %d.%d" % sys.version_info[:2]
 """Version of the rules for fingerprints, and of Python, because fingerprints cover bytecode. The number goes up when a
 rule turns out to be too weak, so that nothing stored under the old rule is served."""
 

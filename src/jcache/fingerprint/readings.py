@@ -47,6 +47,16 @@ class Readings:
         self._time = now / 1e9 - age, now / 1e9 + 1
         self._since = _BEGAN, since
 
+    def clock_of(self, value: Any) -> str | None:
+        """Return the name of the function of `time` that has returned a number; None for any other value."""
+        if type(value) not in {float, int} or not self.has(type(value), value):
+            return None
+        if type(value) is float:
+            return "time" if value >= self._time[0] else "perf_counter"
+        if self._since[0] <= value / 1e9 <= self._since[1]:
+            return "perf_counter_ns"
+        return "time_ns" if value > self._time[0] * 1e8 else None
+
     def has(self, kind: type, value: Any) -> bool:
         """Return whether a value is such a reading.
 

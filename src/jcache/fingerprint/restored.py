@@ -1,8 +1,9 @@
 """What a call sets, and a served call sets again: plain values of attributes and variables, and items of dicts.
 
-Most often code computes such a value once, when it is first needed, or remembers that it has done something. Integers
-that replace others are left out, and what lists and sets get: they count or log how often a function is traced, and
-serving is no trace. Where the function uses some of it for more than to count, all of it is set again, too.
+Most often code computes such a value once, when it is first needed, or remembers that it has done something. In place
+of a clock reading the present time is set. Integers that replace others are left out, and what lists and sets get: they
+count or log how often a function is traced, and serving is no trace. Where the function uses some of it for more than
+to count, all of it is set again, too.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -15,7 +16,7 @@ from typing import Any
 from jcache.fingerprint.growth import has_all_keys, is_memo
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.setters import Copies, Place, stores
-from jcache.fingerprint.settings import ITEMS, MORE, NEW, PLAIN, TUPLE, Settings, as_json
+from jcache.fingerprint.settings import ITEMS, MORE, NEW, TUPLE, Settings, as_json, is_plain
 from jcache.fingerprint.side_effects import IN_LIBRARY
 
 
@@ -49,10 +50,10 @@ class SetValues:
             Whether it is noted.
         """
         kind, then = type(value), before.get(place, value)
-        if type(then) not in PLAIN or _is_equal(then, value) or kind is type(then) is int:
+        if not is_plain(then) or _is_equal(then, value) or kind is type(then) is int:
             return False
         if (
-            Readings().has(kind, value)
+            (kind is str and Readings().has(kind, value))
             or stores([place], alive)[place[1]] == [None]
             or as_json(value, map(id, alive)) is None
         ):
@@ -77,7 +78,7 @@ class SetValues:
         pairs = ((key, value, before.get(key, missing)) for key, value in now.items())
         changed = [each for each in pairs if each[1] is not each[2] and not _is_equal(each[2], each[1])]
         items = tuple((key, value) for key, value, _ in changed)
-        if not (has_all_keys(before, now) and all(then is missing or type(then) in PLAIN for *_, then in changed)):
+        if not (has_all_keys(before, now) and all(then is missing or is_plain(then) for *_, then in changed)):
             return False
         if any(type(value) is int and (then is missing or type(then) is int) for _, value, then in changed):
             return False
@@ -136,7 +137,7 @@ class SetValues:
         Returns:
             Whether it is noted.
         """
-        if Readings().has(type(value), value) or as_json(value, map(id, alive)) is None:
+        if (type(value) is str and Readings().has(str, value)) or as_json(value, map(id, alive)) is None:
             return False
         self._new[name, number] = value
         self._may_lack.update([(name, number)] if may_lack else [])
@@ -182,4 +183,4 @@ def _number(at: int, names: Set[str], copies: Copies) -> tuple[str, int]:
 
 def _is_equal(before: Any, now: Any) -> bool:
     """Return whether two plain values are the same to any code but one that asks for their addresses."""
-    return type(before) is type(now) and type(now) in PLAIN and repr(before) == repr(now)
+    return type(before) is type(now) and is_plain(now) and repr(before) == repr(now)

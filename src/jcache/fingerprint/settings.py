@@ -1,9 +1,9 @@
 """What a call sets, as JSON, which a stored trace holds.
 
 A plain value stands as it is, a tuple as ``{"tuple": [value]}``, and so do lists, sets and dicts, an array of numpy as
-``{"array": [type, shape, base64]}``, an object as ``{"object": [class, dict]}``, a class or
-function as ``{"named": name}``, what a dict gets as ``{"items": value}`` with its pairs, what a list or set gets
-as ``{"more": value}``, and what was not there before as ``{"new": value}``.
+``{"array": [type, shape, base64]}``, an object as ``{"object": [class, dict]}``, a class or function as
+``{"named": name}``, a clock reading as ``{"clock": name}``, what a dict gets as ``{"items": value}`` with its pairs,
+what a list or set gets as ``{"more": value}``, and what was not there before as ``{"new": value}``.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -14,11 +14,13 @@ import base64
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import Any, Final, cast
 
 from jcache.fingerprint import objects
+from jcache.fingerprint.readings import Readings
 
 PLAIN: Final = frozenset({NoneType, bool, int, float, str})
 TUPLE: Final = "tuple"
@@ -28,12 +30,18 @@ NEW: Final = "new"
 _ARRAY: Final = "array"
 _OBJECT: Final = "object"
 _NAMED: Final = "named"
+_CLOCK: Final = "clock"
 _CONTAINERS: Final[dict[Any, str]] = {list: "list", set: "set", dict: "dict"}
 _PAIR: Final = 2  # a key and a value
 _MAX_BYTES: Final = 1 << 20  # of all values that a call sets
 _KINDS: Final = frozenset("biufc")  # of the types of arrays
 Settings = list[list[Any]]
 """The names and numbers of what a call sets, each with the value as JSON."""
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether a value is of a type in `PLAIN`, or a tuple of such values."""
+    return type(value) in PLAIN or (type(value) is tuple and all(map(is_plain, value)))
 
 
 def as_json(value: Any, known: Iterable[int]) -> Any:
@@ -63,6 +71,8 @@ def _encoded(value: Any, shared: set[int]) -> Any:
     """
     if type(value) is float and not math.isfinite(value):
         raise ValueError
+    if (clock := Readings().clock_of(value)) is not None:
+        return {_CLOCK: clock}
     if type(value) in PLAIN:
         return value
     if type(value) is tuple:
@@ -135,6 +145,8 @@ def decoded(
     """
     if type(value) in PLAIN:
         return value
+    if _CLOCK in value:
+        return vars(time)[value[_CLOCK]]()
     if _NAMED in value:
         return find(value[_NAMED])
     if _OBJECT in value:

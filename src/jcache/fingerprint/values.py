@@ -22,7 +22,7 @@ from jcache.fingerprint.object_state import encode_state
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.selection import Narrowed
-from jcache.fingerprint.settings import PLAIN
+from jcache.fingerprint.settings import is_plain
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
 from jcache.fingerprint.value_types import UNCHANGING
 
@@ -189,7 +189,7 @@ class Encoder:
         if self.before_call is not None:
             place = id(holder), name
             return self.before_call.value_before(place, value, of_any_type=of_any_type, may_count=may_count)
-        if of_any_type or type(value) in PLAIN:
+        if of_any_type or is_plain(value):
             self.snapshot.add_value((id(holder), name), value)
         return value
 
