@@ -7,7 +7,7 @@ from jcache.fingerprint.ways import Way, ways
 from tests.fingerprint.test_uses import made
 
 WAYS = {
-    Way.FILLED: ("n[x] = 1", "n.append(x)", "o.n.add(x)", "if n is None: x()", "m = n\n    m.append(x)"),
+    Way.FILLED: ("n.append(x)", "o.n.add(x)", "if n is None: x()", "m = n\n    m.append(x)"),
     Way.COUNTED: ("n[x] += 1", "o.n['a'] += x"),
     Way.INNER: ("n[x][y] = 1", "n[x].append(1)", "n[x][y] += 1"),
     Way.ITEM: (
@@ -29,9 +29,11 @@ WAYS = {
 SEVERAL = {
     "n[x] = n.get(x, 0) + 1": {Way.COUNTED},
     "o.n[x] = 2 * o.n.get(x, 1)": {Way.COUNTED},
-    "n[x] = m.get(x, 0) + 1": {Way.FILLED},
-    "n[x] = y = n.get(x, 0) + 1": {Way.FILLED, Way.WHOLE},
-    "n[x] = f(n.get(x, 0) + 1)": {Way.FILLED, Way.WHOLE},
+    "n[x] = 1": {Way.FILLED, Way.STORED},
+    "m = n; m.append(x); m[0] = x": {Way.FILLED, Way.STORED},
+    "n[x] = m.get(x, 0) + 1": {Way.FILLED, Way.STORED},
+    "n[x] = y = n.get(x, 0) + 1": {Way.FILLED, Way.STORED, Way.WHOLE},
+    "n[x] = f(n.get(x, 0) + 1)": {Way.FILLED, Way.STORED, Way.WHOLE},
     "m = n; m.append(x); len(m)": {Way.FILLED, Way.WHOLE},
 }
 ITEMS = {

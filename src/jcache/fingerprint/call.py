@@ -17,7 +17,7 @@ from jcache.fingerprint.describe import attribute_of, changes
 from jcache.fingerprint.loose import LooseDigests, ModuleGlobals
 from jcache.fingerprint.parts import total
 from jcache.fingerprint.snapshot import GROWING, ValueSnapshot
-from jcache.fingerprint.values import BY_FRAME
+from jcache.fingerprint.values import REACH_VARIABLES
 from jcache.fingerprint.visited import ARGUMENT
 from jcache.fingerprint.walk import Walk
 from jcache.frozen import Frozen
@@ -90,7 +90,7 @@ def fingerprint(
         modules = {label: each.items for label, each in walk.loose if isinstance(each, ModuleGlobals)}
         walk.snapshot.hold(walk.alive, unread, modules, for_trace=for_trace)
         walk.snapshot.reads_all = not walk.names.isdisjoint({ALL, FIELDS})
-        walk.snapshot.reads_variables = BY_FRAME in walk.names
+        walk.snapshot.reads_variables = not walk.names.isdisjoint(REACH_VARIABLES)
         labels = sorted(walk.parts)
         parts = Frozen([*((label, walk.parts[label].words) for label in labels), *places.part_of(walk.loose).items()])
         aside = [each for each in walk.loose if each[0].startswith(STATE_OF)] if before else walk.loose
@@ -152,21 +152,26 @@ def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwa
         kwargs: its keyword arguments.
     """
     try:
+        told = _changes(then, function, args, kwargs)
+    finally:
+        then.snapshot.clear()
+    return told + then.snapshot.sets.check_holders()
+
+
+def _changes(then: Fingerprint, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+    try:
         now = fingerprint(
             function, args, kwargs, for_trace=then.for_trace, before=then.snapshot, depends_on=then.depends_on
         )
     except GraphKeyError as error:
         return [str(error)]
-    else:
-        states = {label: text for label, text in then.loose.items() if label.startswith(STATE_OF)}
-        then.snapshot.has_drawn = any(now.loose.get(label) != text for label, text in states.items())
-        told = [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
-        told += then.snapshot.side_effects(now.snapshot).used_by(now.snapshot)
-        told += then.snapshot.sets.settle(then.snapshot.alive)
-        parts = ({label: text for label, text in each.parts.items() if label != places.LABEL} for each in (then, now))
-        return told + ([] if now.hash == then.hash else changes(*parts))
-    finally:
-        then.snapshot.clear()
+    states = {label: text for label, text in then.loose.items() if label.startswith(STATE_OF)}
+    then.snapshot.has_drawn = any(now.loose.get(label) != text for label, text in states.items())
+    told = [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
+    told += then.snapshot.side_effects(now.snapshot).used_by(now.snapshot)
+    told += then.snapshot.sets.settle(then.snapshot.alive)
+    parts = ({label: text for label, text in each.parts.items() if label != places.LABEL} for each in (then, now))
+    return told + ([] if now.hash == then.hash else changes(*parts))
 
 
 def name_of(function: Any) -> str:

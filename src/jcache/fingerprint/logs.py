@@ -49,9 +49,16 @@ def is_log(encoder: Encoder, name: str, value: Any) -> bool:
     """
     if type(value) not in _WAYS or not encoder.for_trace or not encoder.leaves_out(_mark(name)):
         return False
-    is_counting = type(value) is not collections.defaultdict or value.default_factory is int
     encoder.logs[name] = type(value)
-    return is_counting and _only_collects(encoder, name)
+    return _may_be_log(value) and _only_collects(encoder, name)
+
+
+def _may_be_log(value: Any) -> bool:
+    if type(value) is collections.defaultdict and value.default_factory is not int:
+        return False
+    if isinstance(value, dict):
+        return all(type(each) is int for each in value.values())
+    return getattr(value, "maxlen", None) is None
 
 
 def _only_collects(encoder: Encoder, name: str) -> bool:
@@ -69,8 +76,9 @@ def _mark(name: str) -> str:
 
 
 def encode_log(encoder: Encoder, log: Log) -> bytes:
-    container = log.container
+    container, before = log.container, encoder.before_call
     encoder.alive.append(container)
     encoder.snapshot.logs.add(id(container))
-    growing(encoder, container, names_of(encoder, log, encoder.within), encoder.before_call)
-    return tagged(b"log", type(container).__name__.encode())
+    kept = growing(encoder, container, names_of(encoder, log, encoder.within), before)
+    is_changed = before is not None and kept is container  # otherwise than by growth
+    return tagged(b"changed" if is_changed else b"log", type(container).__name__.encode())

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
+from jcache.fingerprint.describe import some
 from jcache.fingerprint.growth import has_all_keys, is_memo
+from jcache.fingerprint.holders import are_held_once
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.setters import Copies, Place, stores
 from jcache.fingerprint.settings import ITEMS, MORE, NEW, TUPLE, Settings, as_json, is_plain
@@ -36,6 +38,7 @@ class SetValues:
         self._is_complete = True  # whether these are all
         self._new: dict[tuple[str, int], Any] = {}
         self._may_lack: set[tuple[str, int]] = set()
+        self._found: list[Any] = []  # the objects and containers that may change
 
     def sets(self, place: Place, value: Any, before: Mapping[Place, Any], alive: Collection[object]) -> bool:
         """Note a value if it is another one than there was at a place, and can be set there again.
@@ -155,7 +158,8 @@ class SetValues:
         places, dicts = sorted(self._values), sorted(self._items)
         items = [self._items[each] for each in dicts]
         values = (self._values[each] for each in places), (each for _, each in items), self._new.values()
-        made = as_json(tuple(map(tuple, values)), map(id, alive))
+        self._found.clear()
+        made = as_json(tuple(map(tuple, values)), map(id, alive), self._found)
         names = [*places, *dicts, *self._new]  # in the order in which holders have got what is new
         if made is None and self._may_lack:
             self._new = {name: value for name, value in self._new.items() if name not in self._may_lack}
@@ -168,6 +172,17 @@ class SetValues:
         found = [*plain, *grown, *({NEW: each} for each in new)]
         self.settings = [[*name, value] for name, value in zip(names, found, strict=True)]
         return []
+
+    def check_holders(self) -> list[str]:
+        """Keep none of the values in use; return a text if something else holds one of them, too."""
+        for each in (self._values, self._items, self._counted, self._grown, self._new):
+            each.clear()
+        values, self._found = self._found, []
+        if not self.settings or are_held_once(values):
+            return []
+        names = sorted({str(each[0]) for each in self.settings})
+        self.settings = []
+        return [f"what is set is held elsewhere, too: {some(names)}"]
 
 
 def _named(place: Place, places: Iterable[Place]) -> tuple[str, int]:

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from types import NoneType
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from jcache.fingerprint import objects
 from jcache.fingerprint.readings import Readings
@@ -44,29 +44,49 @@ def is_plain(value: Any) -> bool:
     return type(value) in PLAIN or (type(value) is tuple and all(map(is_plain, value)))
 
 
-def as_json(value: Any, known: Iterable[int]) -> Any:
+def as_json(value: Any, known: Iterable[int], found: list[Any] | None = None) -> Any:
     """Return a value as JSON, in a list; None if it cannot be set again.
 
     Args:
         value: the value.
         known: the addresses of objects that have been there before.
+        found: gets the objects and containers within the value that may change.
     """
     try:
-        made = [_encoded(value, set(known))]
+        made = [_encoded(value, Seen(set(known), [] if found is None else found))]
         return made if len(json.dumps(made, ensure_ascii=False).encode()) <= _MAX_BYTES else None
     except (TypeError, ValueError, RecursionError):
         return None
 
 
-def _encoded(value: Any, shared: set[int]) -> Any:
+class Seen(NamedTuple):
+    """What was met on the way.
+
+    Attributes:
+        known: the addresses of objects and arrays.
+        found: the objects and containers.
+    """
+
+    known: set[int]
+    found: list[Any]
+
+    def add(self, value: Any) -> None:
+        """Add an object or container; raise TypeError if it is there already."""
+        if id(value) in self.known:
+            raise TypeError
+        self.known.add(id(value))
+        self.found.append(value)
+
+
+def _encoded(value: Any, seen: Seen) -> Any:
     """Return a value as JSON.
 
     Args:
         value: the value.
-        shared: the addresses of other objects, to which those of this value's objects are added.
+        seen: what was met before, to which what is met here is added.
 
     Raises:
-        TypeError: it is of another type, or something that something else refers to.
+        TypeError: it is of another type, or was met before.
         ValueError: it is no finite number.
     """
     if type(value) is float and not math.isfinite(value):
@@ -76,33 +96,29 @@ def _encoded(value: Any, shared: set[int]) -> Any:
     if type(value) in PLAIN:
         return value
     if type(value) is tuple:
-        return {TUPLE: [_encoded(each, shared) for each in value]}
+        return {TUPLE: [_encoded(each, seen) for each in value]}
     if type(value) in _CONTAINERS:
-        if id(value) in shared:
-            raise TypeError
-        shared.add(id(value))
+        seen.add(value)
         items = sorted(value, key=repr) if type(value) is set else value.items() if type(value) is dict else value
-        return {_CONTAINERS[type(value)]: [_encoded(each, shared) for each in items]}
+        return {_CONTAINERS[type(value)]: [_encoded(each, seen) for each in items]}
     if (name := objects.name_of(value)) is not None:
         return {_NAMED: name}
-    return _array(value, shared) if (state := objects.state_of(value)) is None else _object(value, *state, shared)
+    return _array(value, seen) if (state := objects.state_of(value)) is None else _object(value, *state, seen)
 
 
-def _object(value: Any, name: str, state: dict[str, Any], shared: set[int]) -> Any:
-    if id(value) in shared:
-        raise TypeError
-    shared.add(id(value))
-    return {_OBJECT: [name, _encoded(state, shared)]}
+def _object(value: Any, name: str, state: dict[str, Any], seen: Seen) -> Any:
+    seen.add(value)
+    return {_OBJECT: [name, {_CONTAINERS[dict]: [_encoded(each, seen) for each in state.items()]}]}
 
 
-def _array(value: Any, shared: set[int]) -> Any:
+def _array(value: Any, seen: Seen) -> Any:
     numpy = sys.modules.get("numpy")
-    if numpy is None or type(value) is not numpy.ndarray or value.dtype.kind not in _KINDS or id(value) in shared:
+    if numpy is None or type(value) is not numpy.ndarray or value.dtype.kind not in _KINDS or id(value) in seen.known:
         raise TypeError
     is_plain = value.flags.c_contiguous and value.flags.writeable and numpy.dtype(value.dtype.str) == value.dtype
-    if not is_plain or id(value.base) in shared or not (value.base is None or type(value.base) is numpy.ndarray):
+    if not is_plain or id(value.base) in seen.known or not (value.base is None or type(value.base) is numpy.ndarray):
         raise TypeError
-    shared.update({id(value), id(value.base)} - {id(None)})
+    seen.known.update({id(value), id(value.base)} - {id(None)})
     content = base64.b64encode(value.tobytes()).decode()
     return {_ARRAY: [value.dtype.str, list(value.shape), content]}
 

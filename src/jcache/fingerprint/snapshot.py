@@ -56,8 +56,8 @@ class ValueSnapshot(VisitedCode):
         self.is_ordered = True  # whether each walk reaches what it visits in the same order
         self._states = States()  # of values that code reaches by names
         self.counters: dict[Place, int] = {}  # variables in which code only counts
-        self.logs: set[int] = set()  # the addresses of containers in which code only collects
-        self._tallies: set[str] = set()  # the names of those of them that have counted
+        self.logs: set[int] = set()  # the addresses of containers in which code only collects,
+        self._tallies: set[str] = set()  # and the names of those of them that have counted
         self.effects = SideEffects()  # of the call, if its key stays the same
         self.changed = Changed({}, {}, frozenset())  # the values that it has changed
         self.alive: list[object] = []
@@ -222,8 +222,7 @@ class ValueSnapshot(VisitedCode):
         if copy is None or type(copy) is not type(container):
             return container
         if id(container) in self.logs and type(copy) in TALLIES:
-            self._note_tally(copy, container, names)
-            return copy
+            return self._tallied(copy, container, names)
         if type(copy) in MEMOS:  # a private dict of a library's object is a memo
             private = ("(library)[_", "(library)[]")
             names = {each for each in names if not each.startswith(private) or each.startswith(_OF_CONFIGURATIONS)}
@@ -240,10 +239,12 @@ class ValueSnapshot(VisitedCode):
         self._told.update(names if tells(copy, container) else ())
         return copy
 
-    def _note_tally(self, before: Any, now: Any, names: set[str]) -> None:
-        if before != now:
-            self._more.update(names)
-            self._tallies.update(names)
+    def _tallied(self, before: Any, now: Any, names: set[str]) -> Any:
+        """Return what a tally was, if it has only counted since; else what it is."""
+        has_only_counted = all(type(each) is int for each in now.values())
+        for found in (self._more, self._tallies) if has_only_counted and before != now else ():
+            found.update(names)
+        return before if has_only_counted else now
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool, may_count: bool = True) -> Any:
         """Return the earlier value at a place if the present one can be set again, or if `of_any_type`.

@@ -30,7 +30,7 @@ _TOLD: Final = frozenset(
     {"__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__annotate__", "__type_params__"}
 )
 BY_FRAME: Final = "(variables by name)"  # stands among the names where code may reach any variable
-_REACH_VARIABLES: Final = frozenset(
+REACH_VARIABLES: Final = frozenset(
     {
         "cell_contents",
         "__closure__",
@@ -165,9 +165,9 @@ class Encoder:
 
     def leaves_out(self, *marks: str) -> bool:
         """Return whether values of variables may be left out: code reaches these by name alone, and no mark is set."""
-        if not self.names.isdisjoint({attributes.ALL, *_REACH_VARIABLES, *marks}):
+        if not self.names.isdisjoint({attributes.ALL, *REACH_VARIABLES, *marks}):
             return False
-        self.aside.update(_REACH_VARIABLES, marks)
+        self.aside.update(REACH_VARIABLES, marks)
         return True
 
     def counter(self, label: str, value: int, holder: object, name: str) -> bytes:

@@ -26,7 +26,7 @@ class VisitedCode:
         self._passed: dict[str, list[tuple[FunctionType, Passed]]] = {}  # by name, where it is passed on
         self._followed: dict[str, int] = {}  # by name, the number of functions that were known when that was followed
         self.functions: dict[str, list[FunctionType]] = {}  # that a walk has visited, by their names
-        self.read_otherwise: set[str] = set()  # names of attributes that getters read, or comparing their objects
+        self.read_otherwise: set[str] = set()  # names that getters read, comparing objects, or whole modules
         self._summed: tuple[tuple[int, int], UsesByName] | None = None  # of how many names, and how code uses them
 
     def forget_code(self) -> None:

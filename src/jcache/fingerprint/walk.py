@@ -273,6 +273,7 @@ class Walk(References):
         before = self.before_call
         names = [each for each in map(str, [*namespace]) if before is None or not before.has_added(namespace, each)]
         self.note_order_of(label, names)
+        self.snapshot.read_otherwise.update(names)
         for name in sorted(names):
             if name not in _SKIPPED:
                 found = name_resolution.Resolved(namespace.get(name), home, name, origins.USER)

@@ -19,6 +19,7 @@ class Way(Enum):
     """How code uses a container."""
 
     FILLED = auto()  # it gets an item
+    STORED = auto()  # it gets an item in a certain place, beside `FILLED`
     COUNTED = auto()  # a number in it is replaced, as in ``n[k] += 1`` and ``n[k] = n.get(k, 0) + 1``
     ITEM = auto()  # an item of it is used, as of a memo
     INNER = auto()  # an item of it is filled, or counts
@@ -75,13 +76,18 @@ def _ways_of(listing: list[Step], at: int, said: set[int], stored: Counter[str])
     after = listing[end]
     is_alone = listing[end - 1].name != "COPY" and (way is Way.ITEM or end == at + 1)  # and has one name
     if not is_alone or way not in {Way.WHOLE, Way.ITEM} or after.name != STORE_LOCAL or stored[after.value] != 1:
-        return {way}
+        return _with_stored(listing, way, end)
     loads = (n for n, one in enumerate(listing) if "LOAD_FAST" in one.name and one.value == after.value)
-    others = {_way(listing, n)[0] for n in loads if n not in said}  # by a name of its own in this function
+    found = (_with_stored(listing, *_way(listing, n)) for n in loads if n not in said)  # by a name of its own here
+    others = set[Way]().union(*found)
     if way is Way.WHOLE:
         return others
     inner = {Way.INNER} if others & {Way.FILLED, Way.COUNTED} else set()
-    return inner if inner and others <= {Way.FILLED, Way.COUNTED, Way.INNER} else {way} | inner
+    return inner if inner and others <= {Way.FILLED, Way.STORED, Way.COUNTED, Way.INNER} else {way} | inner
+
+
+def _with_stored(listing: list[Step], way: Way, end: int) -> set[Way]:
+    return {way, Way.STORED} if way is Way.FILLED and listing[end].name == STORE_ITEM else {way}
 
 
 def _item(listing: list[Step], at: int) -> tuple[int, str | None] | None:

@@ -15,6 +15,7 @@ from jcache.fingerprint.io.digests import is_path
 from jcache.fingerprint.io.reads import Reads
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, Root, name_of
+from jcache.runtime import process_state
 from jcache.runtime.worlds import surroundings, world
 from jcache.runtime.worlds.digests import digests_of
 from jcache.store.economics import Economics
@@ -60,7 +61,7 @@ class Build:
         """Call the function that builds, and record its dependencies; its exceptions propagate."""
         _thread_builds.stack.append(self)
         _all_builds.append(self)
-        loaded = world.loaded()
+        loaded, state = world.loaded(), process_state.taken()
         try:
             with Reads(strict=self.strict) as read:
                 started = clock.monotonic()
@@ -76,7 +77,9 @@ class Build:
             self.found.update(places.bases_of(self.found, directories))
         self.chance = frozenset(read.chance)
         self.is_temporary = read.is_temporary
-        self.reason = None if read.reason is None else f"it {read.reason}."
+        changed = [f"changed {each}" for each in process_state.changes_since(state)]
+        reason = read.reason or next(iter(changed), None)
+        self.reason = None if reason is None else f"it {reason}."
         return value
 
     @property
