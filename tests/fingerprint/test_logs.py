@@ -9,7 +9,7 @@ from jcache.fingerprint import changed_meanwhile, fingerprint
 from tests.helpers.fingerprints import imported
 
 SOURCE = """
-import collections
+import collections, sys
 log, queue, table, counts, sizes = [], collections.deque(), {}, collections.Counter(), collections.defaultdict(int)
 groups, alias = collections.defaultdict(list), None
 class Held:
@@ -47,6 +47,11 @@ USING = {
     "an item that is filled": "groups[x].append(1)",
     "what is computed": "log.append(x); x += len(getattr(held, 'lo' + 'g')); held.log.append(1)",
     "what a dict has": "table['f'] = 2.5",
+    "a place in it": "log.append(x); log[0] = x",
+    "its text": "log.append(x); x += eval('len(log)')",
+    "a frame": "log.append(x); x += len(sys._getframe().f_globals['log'])",
+    "all of a module": "log.append(x); x += len(vars(sys.modules[__name__])['log'])",
+    "a cell": "note(x); x += len(note.__closure__[0].cell_contents)",
 }
 
 
@@ -73,6 +78,28 @@ def test_what_is_used_counts(case: str, tmp_path: Path) -> None:
     """However the function uses it, and also where code that is found later does."""
     statement = USING[case]
     assert key(statement, tmp_path / "a") != key(statement, tmp_path / "b", FILL)
+
+
+@pytest.mark.parametrize("case", ["its text", "a frame", "all of a module", "a cell"])
+def test_what_is_used_by_a_text_is_set_again(case: str, tmp_path: Path) -> None:
+    """As if the function had used it by its name."""
+    with imported(tmp_path, SOURCE.replace("@", USING[case]).replace("OTHER", "1")) as model:
+        made = fingerprint(model.build, (1,), for_trace=True)
+        model.build(1)
+        changed = changed_meanwhile(made, model.build, (1,), {})
+        assert changed or made.snapshot.sets.settings
+
+
+@pytest.mark.parametrize("statement", ["log[0] = x", "log[:] = [x]", "table['f'] += 'b'", "table['f'] |= True"])
+def test_what_is_replaced_is_no_log(statement: str, tmp_path: Path) -> None:
+    """It is set again, or the call is refused: other code may use it."""
+    with imported(tmp_path, SOURCE.replace("@", statement).replace("OTHER", "1")) as model:
+        model.log.append(None)
+        model.table["f"] = "" if "'b'" in statement else False
+        made = fingerprint(model.build, (1,), for_trace=True)
+        model.build(1)
+        changed = changed_meanwhile(made, model.build, (1,), {})
+        assert changed or made.snapshot.sets.settings
 
 
 def test_another_type_is_another_key(tmp_path: Path) -> None:

@@ -86,6 +86,14 @@ def test_what_has_no_plain_items_is_told(statement: str, tmp_path: Path) -> None
     assert changed and settings == []
 
 
+def test_a_state_is_not_set_again(tmp_path: Path) -> None:
+    """Such as that of an event: a flag that is set with it would be half of what has changed."""
+    text = source("event.set(); held.value = new") + "import threading\nevent = threading.Event()\n"
+    with imported(tmp_path, text) as model:
+        changed, settings = called(model)
+    assert changed and settings == []
+
+
 def test_objects_in_a_set_are_told_apart_by_nothing(tmp_path: Path) -> None:
     """So nothing is set again where a walk has visited several of one type there."""
     text = source("for each in {*layers}: each.value = new") + "layers = frozenset(layers)\n"

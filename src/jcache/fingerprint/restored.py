@@ -27,15 +27,16 @@ class SetValues:
 
     Attributes:
         settings: the same as JSON, once it is settled.
+        is_complete: whether all that the call has changed can be set again.
     """
 
     def __init__(self) -> None:
         self.settings: Settings = []
+        self.is_complete = True
         self._values: dict[tuple[str, int], Any] = {}
         self._items: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}
         self._counted: dict[tuple[str, int], int] = {}  # integers in place of others,
         self._grown: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}  # and what containers have got
-        self._is_complete = True  # whether these are all
         self._new: dict[tuple[str, int], Any] = {}
         self._may_lack: set[tuple[str, int]] = set()
         self._found: list[Any] = []  # the objects and containers that may change
@@ -93,14 +94,14 @@ class SetValues:
     def counts(self, place: Place, value: int, before: Mapping[Place, Any], alive: Collection[object]) -> None:
         """Note an integer that has replaced another one; for the arguments see `sets`."""
         if stores([place], alive)[place[1]] == [None]:
-            self._is_complete = False
+            self.is_complete = False
         self._counted[_named(place, before)] = value
 
     def gets(self, at: int, now: Any, copies: Copies, alive: Collection[object]) -> None:
         """Note what a container has got that has only grown, or in which integers were replaced; see `grows`."""
         names, before = copies[at]
         if all(each.startswith(tuple(IN_LIBRARY)) for each in names):
-            self._is_complete &= bool(names)
+            self.is_complete &= bool(names)
             return
         kind = ITEMS if isinstance(now, dict) else MORE
         if kind == ITEMS:
@@ -110,11 +111,11 @@ class SetValues:
             items = tuple(sorted(now - before, key=repr))
         else:
             items = tuple(now)[len(before) :]
-            self._is_complete &= all(one is other for one, other in zip(before, now, strict=False))
+            self.is_complete &= all(one is other for one, other in zip(before, now, strict=False))
         if as_json(items, map(id, alive)) is not None:
             self._grown[_number(at, names, copies)] = kind, items
         elif not is_memo(before, now):  # which code fills when it asks for an item
-            self._is_complete = False
+            self.is_complete = False
 
     def __bool__(self) -> bool:
         """Return whether something is noted as set, besides what has counted and grown."""
@@ -122,10 +123,10 @@ class SetValues:
 
     def take_all(self) -> bool:
         """Take what has counted and grown as set, too, and return True; or return False if that is not possible."""
-        if self._is_complete:
+        if self.is_complete:
             self._values |= self._counted
             self._items |= self._grown
-        return self._is_complete
+        return self.is_complete
 
     def adds(self, name: str, number: int, value: Any, alive: Collection[object], *, may_lack: bool = False) -> bool:
         """Note a value under a name that its holder did not have before, if it can be set again.
@@ -153,7 +154,7 @@ class SetValues:
 
     def settle(self, alive: Collection[object]) -> list[str]:
         """Make `settings`; return a text if what was set cannot be set again, since two names have the same array."""
-        if not self._is_complete and self:
+        if not self.is_complete and self:
             return ["what it collects cannot be set again"]
         places, dicts = sorted(self._values), sorted(self._items)
         items = [self._items[each] for each in dicts]

@@ -64,7 +64,7 @@ class Seen(NamedTuple):
 
     Attributes:
         known: the addresses of objects and arrays.
-        found: the objects and containers.
+        found: the objects and containers, and the arrays whose memory others show.
     """
 
     known: set[int]
@@ -119,6 +119,7 @@ def _array(value: Any, seen: Seen) -> Any:
     if not is_plain or id(value.base) in seen.known or not (value.base is None or type(value.base) is numpy.ndarray):
         raise TypeError
     seen.known.update({id(value), id(value.base)} - {id(None)})
+    seen.found.extend([] if value.base is None else [value.base])  # whose memory another array may share
     content = base64.b64encode(value.tobytes()).decode()
     return {_ARRAY: [value.dtype.str, list(value.shape), content]}
 

@@ -280,15 +280,15 @@ class ValueSnapshot(VisitedCode):
         return Setters(places, dicts, self._spaces.values()).all_of(settings)
 
     def side_effects(self, now: "ValueSnapshot") -> SideEffects:
-        """Return what has counted or grown, as a later walk has found; what a served call sets again is left out.
-
-        It sets all of it again where the function uses some of it for more than to count.
+        """Return what has counted or grown, as a later walk has found; what a served call sets again is left out: all
+        of it where the function uses some of it for more than to count.
         """
         counters = self.counters.items()
         names = {_name_at(place) for place, each in counters if now.counters.get(place, each) != each}
         states = self._states.changed(now._states)
         found = self._changed | names, self._attributes, self._grown, self._more, self._told, states
         self.effects = SideEffects(*map(frozenset[str], found))
+        self.sets.is_complete &= not (states and self.sets)
         has_effects = self._sets_again and any(self.effects)
         if has_effects and (self.sets or self.effects.used_by(now)) and self.sets.take_all():
             self.effects = SideEffects(frozenset(names), more=frozenset(self._tallies), states=frozenset(states))

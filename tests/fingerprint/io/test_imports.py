@@ -55,6 +55,17 @@ def test_what_other_threads_look_for_does_not_count() -> None:
     assert reads.sought == {NAME} and sys.meta_path == before
 
 
+def test_a_directory_in_which_a_block_looks_counts(tmp_path: Path) -> None:
+    """One that is on the path for a while only: a later process does not look there by itself."""
+    for directory in (tmp_path, tmp_path / "late"):
+        with Reads() as reads:
+            sys.path.insert(0, str(directory))
+            with suppress(ImportError):
+                importlib.import_module(NAME)
+            sys.path.pop(0)
+        assert f"directory {directory}" in reads.parts and reads.reason is None
+
+
 def test_a_program_may_set_its_finders_meanwhile() -> None:
     """They are left as the program has set them."""
     before = [*sys.meta_path]

@@ -49,7 +49,7 @@ def sought(blocks: list[Reads], frame: FrameType | None, name: str) -> None:
         frame = frame.f_back
     if reader(frame, blocks[-1].frame) is Reader.PROGRAM:
         for block in blocks:
-            block.sought.add(name)
+            block.add_sought(name)
 
 
 def executed(blocks: list[Reads], _frame: FrameType, code: Any) -> None:

@@ -41,6 +41,7 @@ class Reads:
         self.chance: set[str] = set()  # what the block asked for that differs between processes
         self.sought: set[str] = set()  # the names of modules that it looked for,
         self.executed: set[str] = set()  # and the absolute paths of files that it executed
+        self._search_path: list[str] = []  # of modules, at the beginning
         self._place: str | None = None  # the working directory at the beginning
         self._texts: dict[str, str] = {}
         self._files = 0
@@ -53,6 +54,7 @@ class Reads:
     def __enter__(self) -> Reads:
         self.frame = sys._getframe(1)
         self._place = _working_directory()
+        self._search_path = sys.path[:]
         with audit.lock:
             self.reason = audit.watch()
             self.is_temporary = self.reason is not None
@@ -112,6 +114,13 @@ class Reads:
             self._texts[label] = text
             return True
         return False
+
+    def add_sought(self, name: str) -> None:
+        """Record that a module is looked for, also in directories where a later process does not look by itself."""
+        self.sought.add(name)
+        for each in sys.path:
+            if each not in self._search_path:
+                self.add_directory(each)
 
     def add_executed(self, path: str) -> None:
         """Record that a file is executed which the block has not made itself."""
