@@ -22,6 +22,8 @@ ASKED = {
     "a locale": "locale.getpreferredencoding()",
     "a fact of the system": "os.sysconf('SC_PAGE_SIZE')",
     "an hour": "datetime.datetime.fromtimestamp(1e9).hour",
+    "seconds of a local time": "datetime.datetime(2020, 1, 1).timestamp()",
+    "a priority": "os.getpriority(os.PRIO_PROCESS, 0)",
     "an hour of another module": "time.localtime(1e9).tm_hour",
 }
 
@@ -54,7 +56,7 @@ def test_another_thread_has_another_key(tmp_path: Path) -> None:
     assert keys[0] == keys[1] != keys[2]
 
 
-@pytest.mark.parametrize("case", ["an hour", "an hour of another module"])
+@pytest.mark.parametrize("case", ["an hour", "seconds of a local time", "an hour of another module"])
 def test_another_time_zone_is_another_key(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For code that asks for the local time of a moment."""
     keys: list[str] = []

@@ -12,7 +12,9 @@ SOURCE = """
 import collections, sys
 log, queue, table, counts, sizes = [], collections.deque(), {}, collections.Counter(), collections.defaultdict(int)
 groups, alias = collections.defaultdict(list), None
+NAME = "shared"
 class Held:
+    shared = []
     def __init__(self): self.log, self.counts = [], collections.Counter()
 held = Held()
 def around():
@@ -51,6 +53,7 @@ USING = {
     "its text": "log.append(x); x += eval('len(log)')",
     "a frame": "log.append(x); x += len(sys._getframe().f_globals['log'])",
     "all of a module": "log.append(x); x += len(vars(sys.modules[__name__])['log'])",
+    "a computed name": "Held.shared.append(x); x += len(getattr(Held, NAME))",
     "a cell": "note(x); x += len(note.__closure__[0].cell_contents)",
 }
 
@@ -63,7 +66,7 @@ def key(statement: str, directory: Path, before: str = "", other: str = "len(log
 
 
 FILL = "log.append(7); queue.append(7); table['f'] = 7; counts['f'] = 7; sizes[1] = 7; groups[1] = [7]; note(7); "
-FILL += "held.log.append(7); held.counts['f'] = 7"
+FILL += "Held.shared.append(7); held.log.append(7); held.counts['f'] = 7"
 
 
 @pytest.mark.parametrize("case", COLLECTING)
@@ -80,7 +83,7 @@ def test_what_is_used_counts(case: str, tmp_path: Path) -> None:
     assert key(statement, tmp_path / "a") != key(statement, tmp_path / "b", FILL)
 
 
-@pytest.mark.parametrize("case", ["its text", "a frame", "all of a module", "a cell"])
+@pytest.mark.parametrize("case", ["its text", "a frame", "a computed name", "all of a module", "a cell"])
 def test_what_is_used_by_a_text_is_set_again(case: str, tmp_path: Path) -> None:
     """As if the function had used it by its name."""
     with imported(tmp_path, SOURCE.replace("@", USING[case]).replace("OTHER", "1")) as model:
@@ -128,14 +131,15 @@ def test_a_call_that_only_collects_is_stored(case: str, tmp_path: Path) -> None:
 
 
 def test_a_log_is_set_again_with_what_else_was_set(tmp_path: Path) -> None:
-    """A flag without the items that were logged with it would be half of a state; a count stays as it is."""
+    """A flag without the items that were logged with it would be half of a state; to a count the same is added."""
     statement = "log.append(x); counts['f'] += 1; held.is_on = True"
     with imported(tmp_path, SOURCE.replace("@", statement).replace("OTHER", "1")) as model:
         made = fingerprint(model.build, (1,), for_trace=True)
         model.build(1)
         assert changed_meanwhile(made, model.build, (1,), {}) == []
         settings = made.snapshot.sets.settings
-        assert [each[0].rpartition(" ")[2] for each in settings] == ["log", "is_on"]
+        assert [each[0].rpartition(" ")[2] for each in settings] == ["counts", "log", "is_on"]
     with imported(tmp_path, SOURCE.replace("@", statement).replace("OTHER", "1")) as model:
+        model.counts["f"] = 3
         fingerprint(model.build, (1,), for_trace=True).snapshot.setter(settings)()
-        assert (model.log, model.held.is_on, model.counts) == ([1], True, collections.Counter())
+        assert (model.log, model.held.is_on, model.counts) == ([1], True, collections.Counter(f=4))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from jcache.fingerprint.settings import ITEMS, NEW, TUPLE, as_json, checked, decoded
+from jcache.fingerprint.settings import COUNTS, ITEMS, NEW, TUPLE, as_json, checked, decoded
 from tests.helpers.fingerprints import imported
 from tests.helpers.set_values import VALUES, called, set_again, source
 
@@ -59,7 +59,7 @@ def test_what_is_shared_is_no_json() -> None:
     "read",
     [
         [["n", 0, None]], [["n", 0, {NEW: 1.5}]], [["n", 1, {ITEMS: {TUPLE: [{TUPLE: ["k", 1]}]}}]],
-        [["n", 0, {NEW: {TUPLE: [True]}}]], None,
+        [["n", 0, {NEW: {TUPLE: [True]}}]], [["n", 0, {COUNTS: {TUPLE: [{TUPLE: ["k", 1]}]}}]], None,
     ],
 )  # fmt: skip
 def test_settings_are_checked(read: Any) -> None:
@@ -71,7 +71,8 @@ def test_settings_are_checked(read: Any) -> None:
     "read",
     [
         [["n", -1, 1]], [[1, 0, 1]], [["n", 0]], [["n", 0, {"other": 1}]], [["n", 0, [1]]], [["n", 0, {NEW: [1]}]],
-        [["n", 0, {ITEMS: {TUPLE: [{TUPLE: ["k"]}]}}]], [["n", 0, {"array": ["O", [1], "AA=="]}]],
+        [["n", 0, {ITEMS: {TUPLE: [{TUPLE: ["k"]}]}}]], [["n", 0, {COUNTS: {TUPLE: ["k"]}}]],
+        [["n", 0, {"array": ["O", [1], "AA=="]}]],
     ],
 )  # fmt: skip
 def test_anything_else_is_refused(read: Any) -> None:

@@ -44,7 +44,7 @@ OF_A_RANK: Final = frozenset(  # functions and attributes of JAX that tell the p
      "local_device_count", "local_devices", "local_mesh", "process_id", "process_index"}
 )  # fmt: skip
 DATES: Final = frozenset({"now", "utcnow", "today"})
-ZONED: Final = frozenset({"astimezone", "fromtimestamp"})  # methods that ask for the time zone
+ZONED: Final = frozenset({"astimezone", "fromtimestamp", "timestamp"})  # methods that ask for the time zone
 _SEEDED: Final = frozenset(
     {"Random", "default_rng", "RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 )

@@ -15,11 +15,13 @@ from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
 from jcache.fingerprint.readings import LOWEST
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.selection import Names, select
+from jcache.fingerprint.side_effects import IN_OBJECT
 from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import Encoder
 from jcache.fingerprint.visited import ARGUMENT
 
 _RECEIVER: Final = f"{ARGUMENT}self"
+_ATTRIBUTE: Final = "attribute "  # the beginning of the labels of what classes and functions hold
 _NUMBERS: Final = frozenset({int, float})
 _VERSION: Final = b"fingerprint 10 %d.%d" % sys.version_info[:2]
 """Version of the rules for fingerprints, and of Python, because fingerprints cover bytecode. The number goes up when a
@@ -155,6 +157,7 @@ class Parts(Encoder):
         self.head = value
         self.is_given = label.startswith(ARGUMENT) and label != _RECEIVER
         self.place = ""
+        self.within = IN_OBJECT if label.startswith(_ATTRIBUTE) else frozenset()
         try:
             encoding = self.encode(value)
         except RecursionError:

@@ -18,7 +18,7 @@ from jcache.fingerprint.growth import has_all_keys, is_memo
 from jcache.fingerprint.holders import are_held_once
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.setters import Copies, Place, stores
-from jcache.fingerprint.settings import ITEMS, MORE, NEW, TUPLE, Settings, as_json, is_plain
+from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, TUPLE, Settings, as_json, is_plain
 from jcache.fingerprint.side_effects import IN_LIBRARY
 
 
@@ -116,6 +116,15 @@ class SetValues:
             self._grown[_number(at, names, copies)] = kind, items
         elif not is_memo(before, now):  # which code fills when it asks for an item
             self.is_complete = False
+
+    def adds_to(self, at: int, now: Mapping[Any, int], copies: Copies, alive: Collection[object]) -> None:
+        """Note what was added to the integers in a dict; see `grows`."""
+        names, before = copies[at]
+        items = tuple((key, each - before.get(key, 0)) for key, each in now.items() if each != before.get(key))
+        if as_json(items, map(id, alive)) is None:
+            self.is_complete = False
+        elif items:
+            self._grown[_number(at, names, copies)] = COUNTS, items
 
     def __bool__(self) -> bool:
         """Return whether something is noted as set, besides what has counted and grown."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from jcache.fingerprint import attributes
 from jcache.fingerprint.describe import vars_of
-from jcache.fingerprint.settings import ITEMS, MORE, NEW, Settings, decoded
+from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, Settings, decoded
 
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -112,6 +112,20 @@ class Space(NamedTuple):
         return partial(object.__getattribute__(self.holder, "__dict__").__setitem__, name)
 
 
+def _adder(kind: str, there: Any) -> Callable[[Any], None]:
+    """Return a function that adds items to a container, or numbers to those that a dict has."""
+    if kind == COUNTS:
+        return partial(_count, there)
+    cls = type(there)
+    add = cls.update if hasattr(cls, "update") else cls.extend
+    return partial(dict.update if cls is Counter else add, there)  # that of a Counter counts
+
+
+def _count(there: dict[Any, int], pairs: Iterable[tuple[Any, int]]) -> None:
+    for key, number in pairs:
+        there[key] = there.get(key, 0) + number
+
+
 class Setters:
     """Where a served call sets values.
 
@@ -133,15 +147,11 @@ class Setters:
         if isinstance(value, dict) and NEW in value:
             outer, _, inner = name.partition(": ")
             return partial(self._spaces[outer][number].store(inner), decoded(value[NEW]))
-        added = value.get(ITEMS, value.get(MORE)) if isinstance(value, dict) else None
-        there = [*(self._places if added is None else self._containers).get(name, ())][number]
+        kind = next((each for each in (ITEMS, COUNTS, MORE) if isinstance(value, dict) and each in value), None)
+        there = [*(self._places if kind is None else self._containers).get(name, ())][number]
         if there is None:
             raise LookupError(name)
-        if added is None:
-            return partial(there, decoded(value))
-        kind = type(there)
-        add = kind.update if hasattr(kind, "update") else kind.extend
-        return partial(dict.update if kind is Counter else add, there, decoded(added))  # that of a Counter counts
+        return partial(there, decoded(value)) if kind is None else partial(_adder(kind, there), decoded(value[kind]))
 
     def all_of(self, settings: Settings) -> Callable[[], None]:
         """Return a function that sets all values; raise LookupError if a place or a class is missing."""

@@ -3,7 +3,8 @@
 A plain value stands as it is, a tuple as ``{"tuple": [value]}``, and so do lists, sets and dicts, an array of numpy as
 ``{"array": [type, shape, base64]}``, an object as ``{"object": [class, dict]}``, a class or function as
 ``{"named": name}``, a clock reading as ``{"clock": name}``, what a dict gets as ``{"items": value}`` with its pairs,
-what a list or set gets as ``{"more": value}``, and what was not there before as ``{"new": value}``.
+what is added to its numbers as ``{"counts": value}``, what a list or set gets as ``{"more": value}``, and what was not
+there before as ``{"new": value}``.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -25,6 +26,7 @@ from jcache.fingerprint.readings import Readings
 PLAIN: Final = frozenset({NoneType, bool, int, float, str})
 TUPLE: Final = "tuple"
 ITEMS: Final = "items"
+COUNTS: Final = "counts"
 MORE: Final = "more"
 NEW: Final = "new"
 _ARRAY: Final = "array"
@@ -128,12 +130,13 @@ def checked(settings: Any) -> Settings | None:
     """Return what was read as JSON; raise ValueError, KeyError or TypeError if it is nothing that `SetValues` makes."""
     for name, number, value in settings or ():
         plain: Any = value.get(NEW, value.get(MORE, value)) if isinstance(value, dict) else value
-        values = plain[ITEMS][TUPLE] if isinstance(plain, dict) and ITEMS in plain else [plain]
+        pairs = plain.get(ITEMS, plain.get(COUNTS)) if isinstance(plain, dict) else None
+        values = [plain] if pairs is None else pairs[TUPLE]
         for each in values:
             decoded(each, _named, _as_state)
         if type(name) is not str or type(number) is not int or number < 0:
             raise ValueError(name)
-        if values != [plain] and not all(len(each[TUPLE]) == _PAIR for each in values):
+        if pairs is not None and not all(len(each[TUPLE]) == _PAIR for each in values):
             raise ValueError(name)
     return cast("Settings | None", settings)
 

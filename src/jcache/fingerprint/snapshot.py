@@ -56,8 +56,7 @@ class ValueSnapshot(VisitedCode):
         self.is_ordered = True  # whether each walk reaches what it visits in the same order
         self._states = States()  # of values that code reaches by names
         self.counters: dict[Place, int] = {}  # variables in which code only counts
-        self.logs: set[int] = set()  # the addresses of containers in which code only collects,
-        self._tallies: set[str] = set()  # and the names of those of them that have counted
+        self.logs: set[int] = set()  # the addresses of containers in which code only collects
         self.effects = SideEffects()  # of the call, if its key stays the same
         self.changed = Changed({}, {}, frozenset())  # the values that it has changed
         self.alive: list[object] = []
@@ -241,10 +240,12 @@ class ValueSnapshot(VisitedCode):
 
     def _tallied(self, before: Any, now: Any, names: set[str]) -> Any:
         """Return what a tally was, if it has only counted since; else what it is."""
-        has_only_counted = all(type(each) is int for each in now.values())
-        for found in (self._more, self._tallies) if has_only_counted and before != now else ():
-            found.update(names)
-        return before if has_only_counted else now
+        if any(type(each) is not int for each in now.values()):
+            return now
+        if before != now:
+            self.sets.adds_to(id(now), now, self._copies, self.alive)
+            self._more.update(names)
+        return before
 
     def value_before(self, place: Place, value: Any, *, of_any_type: bool, may_count: bool = True) -> Any:
         """Return the earlier value at a place if the present one can be set again, or if `of_any_type`.
@@ -283,15 +284,14 @@ class ValueSnapshot(VisitedCode):
         """Return what has counted or grown, as a later walk has found; what a served call sets again is left out: all
         of it where the function uses some of it for more than to count.
         """
-        counters = self.counters.items()
+        counters, states = self.counters.items(), self._states.changed(now._states)
         names = {_name_at(place) for place, each in counters if now.counters.get(place, each) != each}
-        states = self._states.changed(now._states)
         found = self._changed | names, self._attributes, self._grown, self._more, self._told, states
         self.effects = SideEffects(*map(frozenset[str], found))
         self.sets.is_complete &= not (states and self.sets)
         has_effects = self._sets_again and any(self.effects)
         if has_effects and (self.sets or self.effects.used_by(now)) and self.sets.take_all():
-            self.effects = SideEffects(frozenset(names), more=frozenset(self._tallies), states=frozenset(states))
+            self.effects = SideEffects(frozenset(names), states=frozenset(states))
         self.changed = self.changed_by(self.effects)
         return self.effects
 

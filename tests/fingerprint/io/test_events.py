@@ -1,5 +1,6 @@
 """What is made of each thing that a block reads or does."""
 
+import atexit
 import os
 import pickle
 import shutil
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -190,3 +192,15 @@ def test_a_descriptor_is_a_file_that_is_open_already(rates: Path) -> None:
         os.stat(descriptor)
         opened(descriptor)
     assert not reads.parts and reads.reason is None
+
+
+@pytest.mark.parametrize("act", [lambda held: atexit.register(held.clear), lambda held: weakref.finalize(held, print)])
+def test_what_is_to_run_at_the_end_is_an_action(act: Callable[[set[int]], object]) -> None:
+    """A served call would not register it."""
+    held = {1}
+    with Reads() as reads:
+        registered = act(held)
+    assert reads.reason == "registered what is to run at the end"
+    atexit.unregister(held.clear)
+    if isinstance(registered, weakref.finalize):
+        registered.detach()

@@ -63,6 +63,17 @@ def test_a_module_that_is_looked_for_in_vain_is_told(module: Path, monkeypatch: 
     assert found[f"imported {NAME}"] != "absent" and world.imported_now(found, digests) == found
 
 
+def test_a_package_without_a_file_is_told(module: Path) -> None:
+    """It may appear, and get a file."""
+    digests, package = Digests(None), module.with_suffix("")
+    texts: list[str] = []
+    for change in (module.unlink, package.mkdir, (package / "__init__.py").touch):
+        change()
+        importlib.invalidate_caches()
+        texts += world.imported_now([f"imported {NAME}"], digests).values()
+    assert texts[:2] == ["absent", "a directory"] and texts[2] not in texts[:2]
+
+
 def test_a_file_that_is_executed_is_told_by_its_path(module: Path) -> None:
     """Unless it is a module that was imported meanwhile, or Python's."""
     digests, before = Digests(None), world.loaded()

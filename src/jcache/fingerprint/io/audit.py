@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -80,6 +82,7 @@ def _replace() -> None:
     replaced += [(os._Environ, name, events.environment) for name in ("__iter__", "__len__", "__repr__")]
     for look, names in ((Look.STATUS, ("stat", "access")), (Look.LINK, ("lstat", "readlink"))):
         replaced += [(os, name, partial(events.asked_of, look=look)) for name in names]
+    replaced += [(atexit, "register", events.at_exit), (weakref.finalize, "__init__", events.at_exit)]
     _patches.extend(Patch(cls, name, _recorded_by(note)) for cls, name, note in replaced)
     _patches.extend(threads.patches())
     _patches.extend(libraries.patches(_recorded_by))

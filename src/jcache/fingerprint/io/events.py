@@ -118,6 +118,10 @@ def record_action(blocks: list[Reads], frame: FrameType, what: str) -> None:
         block.record_action(what, who)
 
 
+def at_exit(blocks: list[Reads], frame: FrameType, *_given: Any, **_named: Any) -> None:
+    record_action(blocks, frame, "registered what is to run at the end")
+
+
 def asked_of(blocks: list[Reads], frame: FrameType, given: Any, *_others: Any, look: Look, **named: Any) -> None:
     """Record that the program asked what there is at a path, by ``os.stat`` and the like."""
     if type(given) is int or looks_for_code(frame):

@@ -28,6 +28,7 @@ LOOSE: Final = "loose "
 _DISTRIBUTION: Final = "distribution "
 _AS_INSTALLED: Final = "as installed"
 _ABSENT: Final = "absent"
+_DIRECTORY: Final = "a directory"  # of a package without a file
 _LATELY_NS: Final = 250_000_000
 
 
@@ -183,7 +184,7 @@ def imported_now(labels: Iterable[str], digests: Digests) -> dict[str, str]:
     for label in labels:
         name = label.removeprefix(IMPORTED)
         path = _path_of(name)
-        found[label] = (path and _text(name, path, digests)) or _ABSENT
+        found[label] = path if path == _DIRECTORY else (path and _text(name, path, digests)) or _ABSENT
     return found
 
 
@@ -200,7 +201,9 @@ def _path_of(name: str) -> str | None:
 
 
 def _find(name: str) -> str | None:
-    """Return the path of a module's file, which is found without importing anything."""
+    """Return the path of a module's file, which is found without importing anything; `_DIRECTORY` for a package that
+    has none.
+    """
     places = None
     parts = name.split(".")
     for end, part in enumerate(parts, 1):
@@ -211,7 +214,7 @@ def _find(name: str) -> str | None:
         if spec is None:
             return None
         if end == len(parts):
-            return os.path.abspath(spec.origin) if spec.has_location and spec.origin else None
+            return os.path.abspath(spec.origin) if spec.has_location and spec.origin else _DIRECTORY
         places = list(spec.submodule_search_locations or ())
     return None
 
