@@ -90,7 +90,7 @@ def fingerprint(
         modules = {label: each.items for label, each in walk.loose if isinstance(each, ModuleGlobals)}
         walk.snapshot.hold(walk.alive, unread, modules, for_trace=for_trace)
         walk.snapshot.reads_all = not walk.names.isdisjoint({ALL, FIELDS})
-        walk.snapshot.reads_variables = walk.has_all_modules or not walk.names.isdisjoint(REACH_VARIABLES)
+        walk.snapshot.reads_variables = not walk.names.isdisjoint(REACH_VARIABLES)
         labels = sorted(walk.parts)
         parts = Frozen([*((label, walk.parts[label].words) for label in labels), *places.part_of(walk.loose).items()])
         aside = [each for each in walk.loose if each[0].startswith(STATE_OF)] if before else walk.loose

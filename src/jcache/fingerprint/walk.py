@@ -67,7 +67,7 @@ class Walk(References):
         self.names = set(names)
         self._seeds: set[str] = set()
         self._modules: set[str] = set()  # whose globals are set aside
-        self.has_all_modules = False
+        self._has_all_modules = False
 
     def run(self) -> None:
         super().run()
@@ -207,8 +207,8 @@ class Walk(References):
 
     def _set_modules_aside(self, names: Collection[str] | None = None) -> None:
         """Set the globals of the user's modules of some names aside; None stands for all modules, once."""
-        sought = [] if self.has_all_modules else list(sys.modules.items())
-        self.has_all_modules |= names is None
+        sought = [] if self._has_all_modules else list(sys.modules.items())
+        self._has_all_modules |= names is None
         for name, module in sought:
             if (names is None or name in names) and self._is_users(module):
                 self._set_module_aside(name, module)
@@ -218,7 +218,8 @@ class Walk(References):
             return
         self._modules.add(name)
         kept = {key: each for key, each in vars_of(module).items() if key not in _SKIPPED}
-        self.set_aside(f"globals of {name}", ModuleGlobals(kept, among_all=self.has_all_modules))
+        self.snapshot.read_otherwise.update(map(str, kept))
+        self.set_aside(f"globals of {name}", ModuleGlobals(kept, among_all=self._has_all_modules))
 
     def _is_users(self, module: Any) -> bool:
         """Return whether one of `sys.modules` is the user's; a library's class of modules may load them lazily."""

@@ -163,7 +163,8 @@ def imported(
         executed: the absolute paths of files that were executed.
         digests: the remembered digests of the root in use.
     """
-    found = imported_now([IMPORTED + name for name in sorted(sought) if name not in sys.modules], digests)
+    asked = (name for name in sorted(sought) if file_of(sys.modules.get(name)) is None)
+    found = imported_now([IMPORTED + name for name in asked], digests)
     others = {path for path in executed if origins.of_path(path) == origins.USER}
     for name, path in imported_since(before):
         text = _text(name, path, digests)
@@ -197,7 +198,7 @@ def _text(name: str, path: str, digests: Digests) -> str | None:
 
 
 def _path_of(name: str) -> str | None:
-    return file_of(module) if (module := sys.modules.get(name)) is not None else _find(name)
+    return file_of(sys.modules.get(name)) or _find(name)
 
 
 def _find(name: str) -> str | None:
