@@ -21,7 +21,7 @@ from types import NoneType
 from typing import Any, Final, NamedTuple, cast
 
 from jcache.fingerprint import objects
-from jcache.fingerprint.readings import Readings
+from jcache.fingerprint.readings import LOWEST, Readings
 
 PLAIN: Final = frozenset({NoneType, bool, int, float, str})
 TUPLE: Final = "tuple"
@@ -33,6 +33,8 @@ _ARRAY: Final = "array"
 _OBJECT: Final = "object"
 _NAMED: Final = "named"
 _CLOCK: Final = "clock"
+_CLOCKS: Final = {each.__name__: each for each in (time.perf_counter, time.perf_counter_ns, time.time, time.time_ns)}
+_NUMBERS: Final = frozenset({float, int})
 _CONTAINERS: Final[dict[Any, str]] = {list: "list", set: "set", dict: "dict"}
 _PAIR: Final = 2  # a key and a value
 _MAX_BYTES: Final = 1 << 20  # of all values that a call sets
@@ -93,7 +95,7 @@ def _encoded(value: Any, seen: Seen) -> Any:
     """
     if type(value) is float and not math.isfinite(value):
         raise ValueError
-    if (clock := Readings().clock_of(value)) is not None:
+    if type(value) in _NUMBERS and value >= LOWEST and (clock := Readings().clock_of(value)) is not None:
         return {_CLOCK: clock}
     if type(value) in PLAIN:
         return value
@@ -166,7 +168,7 @@ def decoded(
     if type(value) in PLAIN:
         return value
     if _CLOCK in value:
-        return vars(time)[value[_CLOCK]]()
+        return _CLOCKS[value[_CLOCK]]()
     if _NAMED in value:
         return find(value[_NAMED])
     if _OBJECT in value:
