@@ -1,12 +1,11 @@
 """Objects of the program's classes, and what has a name, are made again from their names and their state."""
 
 import json
-import logging
 import math
+import threading
 import types
 from collections.abc import Callable
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,7 +84,7 @@ def test_what_another_process_does_not_find_has_no_name(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [Slotted, Ended, Number, made_in_a_function, Path, lambda: logging.getLogger("a"), lambda: object()]
+    "make", [Slotted, Ended, Number, made_in_a_function, types.SimpleNamespace, threading.RLock, object]
 )
 def test_other_objects_are_not_made_again(make: Callable[[], object]) -> None:
     """Those with slots, a destructor or another kind of state, and those of classes that nobody finds."""

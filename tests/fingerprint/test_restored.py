@@ -12,7 +12,7 @@ from tests.helpers.set_values import called, set_again, source
     ("statement", "new"),
     [
         ("slotted.value = new", "(1,)"), ("held.value = new", "object()"), ("held.value = new", "[object()]"),
-        ("held.value = new", "float('nan')"), ("held.value = new", "BASE"), ("held.value = new", "BASE[2:]"),
+        ("held.value = new", "bytearray(1)"), ("held.value = new", "BASE"), ("held.value = new", "BASE[2:]"),
         ("held.value = new", "np.arange(6).reshape(2, 3).T"), ("held.value = new", "np.array([object()])"),
         ("held.value = held.other = new", "np.arange(3)"), ("held.value = new", "(1, BASE)"),
         ("held.value = new", "'\\ud800'"), ("held.value = new", "np.zeros(1 << 20)"),

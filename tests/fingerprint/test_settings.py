@@ -71,8 +71,8 @@ def test_settings_are_checked(read: Any) -> None:
     "read",
     [
         [["n", -1, 1]], [[1, 0, 1]], [["n", 0]], [["n", 0, {"other": 1}]], [["n", 0, [1]]], [["n", 0, {NEW: [1]}]],
-        [["n", 0, {ITEMS: {TUPLE: [{TUPLE: ["k"]}]}}]], [["n", 0, {COUNTS: {TUPLE: ["k"]}}]], [["n", 0, {"clock": "sleep"}]],
-        [["n", 0, {"array": ["O", [1], "AA=="]}]],
+        [["n", 0, {ITEMS: {TUPLE: [{TUPLE: ["k"]}]}}]], [["n", 0, {COUNTS: {TUPLE: ["k"]}}]],
+        [["n", 0, {"clock": "sleep"}]], [["n", 0, {"array": ["O", [1], "AA=="]}]],
     ],
 )  # fmt: skip
 def test_anything_else_is_refused(read: Any) -> None:

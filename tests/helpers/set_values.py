@@ -64,7 +64,10 @@ def _containers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 VALUES = st.recursive(
-    PLAIN.map(repr) | st.sampled_from(ARRAYS).map(lambda each: f"np.{each}") | st.sampled_from(["{'a'}", "set()"]),
+    PLAIN.map(repr)
+    | st.sampled_from(ARRAYS).map(lambda each: f"np.{each}")
+    | st.sampled_from(["{'a'}", "set()"])
+    | st.sampled_from(["float('nan')", "b'a'", "1j", "np.float32(0.5)", "np.dtype('f2')", "np.bool_(True)"]),
     _containers,
     max_leaves=5,
 )

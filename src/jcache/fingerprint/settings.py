@@ -1,10 +1,11 @@
 """What a call sets, as JSON, which a stored trace holds.
 
 A plain value stands as it is, a tuple as ``{"tuple": [value]}``, and so do lists, sets and dicts, an array of numpy as
-``{"array": [type, shape, base64]}``, an object as ``{"object": [class, dict]}``, a class or function as
-``{"named": name}``, a clock reading as ``{"clock": name}``, what a dict gets as ``{"items": value}`` with its pairs,
-what is added to its numbers as ``{"counts": value}``, what a list or set gets as ``{"more": value}``, and what was not
-there before as ``{"new": value}``.
+``{"array": [type, shape, base64]}`` and a scalar as ``{"scalar": array}``, an object as ``{"object": [class, dict]}``,
+a class or function as ``{"named": name}``, a clock reading as ``{"clock": name}``, what `jcache.fingerprint.texts`
+writes as ``{"text": [kind, text]}``, what a dict gets as ``{"items": value}`` with its pairs, what is added to its
+numbers as ``{"counts": value}``, what a list or set gets as ``{"more": value}``, and what was not there before as
+``{"new": value}``.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import Any, Final, NamedTuple, cast
 
-from jcache.fingerprint import objects
+from jcache.fingerprint import objects, texts
 from jcache.fingerprint.readings import LOWEST, Readings
 
 PLAIN: Final = frozenset({NoneType, bool, int, float, str})
@@ -33,6 +34,8 @@ _ARRAY: Final = "array"
 _OBJECT: Final = "object"
 _NAMED: Final = "named"
 _CLOCK: Final = "clock"
+_TEXT: Final = "text"
+_SCALAR: Final = "scalar"
 _CLOCKS: Final = {each.__name__: each for each in (time.perf_counter, time.perf_counter_ns, time.time, time.time_ns)}
 _NUMBERS: Final = frozenset({float, int})
 _CONTAINERS: Final[dict[Any, str]] = {list: "list", set: "set", dict: "dict"}
@@ -93,11 +96,9 @@ def _encoded(value: Any, seen: Seen) -> Any:
         TypeError: it is of another type, or was met before.
         ValueError: it is no finite number.
     """
-    if type(value) is float and not math.isfinite(value):
-        raise ValueError
     if type(value) in _NUMBERS and value >= LOWEST and (clock := Readings().clock_of(value)) is not None:
         return {_CLOCK: clock}
-    if type(value) in PLAIN:
+    if type(value) in PLAIN and (type(value) is not float or math.isfinite(value)):
         return value
     if type(value) is tuple:
         return {TUPLE: [_encoded(each, seen) for each in value]}
@@ -107,6 +108,8 @@ def _encoded(value: Any, seen: Seen) -> Any:
         return {_CONTAINERS[type(value)]: [_encoded(each, seen) for each in items]}
     if (name := objects.name_of(value)) is not None:
         return {_NAMED: name}
+    if (written := texts.written(value)) is not None:
+        return {_TEXT: written}
     return _array(value, seen) if (state := objects.state_of(value)) is None else _object(value, *state, seen)
 
 
@@ -117,6 +120,8 @@ def _object(value: Any, name: str, state: dict[str, Any], seen: Seen) -> Any:
 
 def _array(value: Any, seen: Seen) -> Any:
     numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in _KINDS:
+        return {_SCALAR: _content(value)}
     if numpy is None or type(value) is not numpy.ndarray or value.dtype.kind not in _KINDS or id(value) in seen.known:
         raise TypeError
     is_plain = value.flags.c_contiguous and value.flags.writeable and numpy.dtype(value.dtype.str) == value.dtype
@@ -124,8 +129,11 @@ def _array(value: Any, seen: Seen) -> Any:
         raise TypeError
     seen.known.update({id(value), id(value.base)} - {id(None)})
     seen.found.extend([] if value.base is None else [value.base])  # whose memory another array may share
-    content = base64.b64encode(value.tobytes()).decode()
-    return {_ARRAY: [value.dtype.str, list(value.shape), content]}
+    return _content(value)
+
+
+def _content(value: Any) -> dict[str, list[Any]]:
+    return {_ARRAY: [value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()]}
 
 
 def checked(settings: Any) -> Settings | None:
@@ -171,6 +179,10 @@ def decoded(
         return _CLOCKS[value[_CLOCK]]()
     if _NAMED in value:
         return find(value[_NAMED])
+    if _TEXT in value:
+        return texts.read(*value[_TEXT])
+    if _SCALAR in value:
+        return decoded(value[_SCALAR], find, make)[()]
     if _OBJECT in value:
         name, state = value[_OBJECT]
         return make(name, decoded(state, find, make))
