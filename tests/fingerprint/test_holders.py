@@ -35,6 +35,8 @@ QUEUE, LOCAL, VARIABLE = queue.Queue(), threading.local(), contextvars.ContextVa
 @functools.lru_cache
 def cached(): return Made()
 @functools.lru_cache
+def pair(): return ([1], 2)
+@functools.lru_cache
 def inner(): return Inner()
 def around(value):
     return lambda: value
@@ -63,6 +65,7 @@ HELD = {
     "a memo of what it holds": "one = Made(); one.inner = inner()",
     "a function": "one = Made(); QUEUE.put(around(one))",
     "an array that shows its memory": "one = Made(); one.row = TABLE[0]",
+    "a tuple of what it holds": "one = Made(); one.pair = pair()",
     "a list of what it holds": "one = Made(); QUEUE.put(one.names)",
 }
 

@@ -1,5 +1,6 @@
 """Objects of the program's classes, and what has a name, are made again from their names and their state."""
 
+import collections
 import json
 import math
 import threading
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from jcache.fingerprint import objects
-from jcache.fingerprint.settings import as_json, checked, decoded
+from jcache.fingerprint.settings import Maker, as_json, checked
 
 
 class Kind(Enum):
@@ -64,7 +65,7 @@ def test_an_object_is_made_again_without_its_constructor() -> None:
     """With all that it holds, as other objects than those before."""
     table, made = Table(3), Table.made
     written = as_json(table, ())
-    again = decoded(json.loads(json.dumps(written))[0])
+    again = Maker().decoded(json.loads(json.dumps(written))[0])
     assert type(again) is Table and again is not table and again.inner is not table.inner and Table.made == made
     assert type(again.inner) is Inner and again.inner.kind is Kind.A and again.function is math.sin
     assert {**vars(again), "inner": 0} == {**vars(table), "inner": 0} and [*vars(again)] == [*vars(table)]
@@ -91,19 +92,34 @@ def test_other_objects_are_not_made_again(make: Callable[[], object]) -> None:
     assert objects.state_of(make()) is None and as_json(make(), ()) is None
 
 
+def test_no_code_of_the_program_runs() -> None:
+    """Neither what shows an object nor what tells its class."""
+
+    class Watchful:
+        def __repr__(self) -> str:
+            raise AssertionError
+
+        __class__ = property(__repr__)
+
+    value = Watchful()
+    for each in (value, {value}, frozenset({value}), [value], (value,)):
+        assert as_json(each, ()) is None
+
+
 def test_one_object_in_two_places_is_not_made_twice() -> None:
     """It would be two objects."""
     inner, table = Inner(), Table(1)
     assert as_json((inner, inner), ()) is None and as_json(inner, [id(inner)]) is None
     table.inner = table
     assert as_json(table, ()) is None
+    assert as_json(collections.deque([1], 2), ()) is None and as_json(collections.defaultdict(lambda: 1), ()) is None
 
 
 @pytest.mark.parametrize("name", ["no_module:Table", f"{__name__}:NoTable"])
 def test_a_missing_class_is_an_error(name: str) -> None:
     """A lookup error."""
     with pytest.raises(LookupError):
-        decoded({"object": [name, {"dict": []}]})
+        Maker().decoded({"object": [name, {"dict": []}]})
 
 
 @pytest.mark.parametrize("name", ["no_module:Table", f"{__name__}:Table"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jcache.fingerprint import texts
-from jcache.fingerprint.settings import as_json, checked, decoded
+from jcache.fingerprint.settings import Maker, as_json, checked
 
 VALUES = [
     b"", b"\x00a", 1j, complex("nan"), float("inf"), float("nan"), Path("a/b"), np.dtype("float32"), np.dtype("<U3"),
@@ -23,7 +23,7 @@ def test_a_value_comes_back(value: object) -> None:
     """Of the same type, and equal; a logger is the same one."""
     made = as_json({"a": value}, ())
     assert made is not None and checked([["n", 0, made[0]]])
-    again = decoded(json.loads(json.dumps(made))[0])["a"]
+    again = Maker().decoded(json.loads(json.dumps(made))[0])["a"]
     assert type(again) is type(value) and repr(again) == repr(value)
     assert again is value or not isinstance(value, logging.Logger)
 
@@ -33,7 +33,7 @@ def test_a_lock_that_is_free_comes_back() -> None:
     lock = threading.Lock()
     made = as_json(lock, ())
     assert made is not None
-    again = decoded(made[0])
+    again = Maker().decoded(made[0])
     assert type(again) is type(lock) and again is not lock and not again.locked()
     with lock:
         assert as_json(lock, ()) is None

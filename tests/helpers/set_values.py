@@ -9,6 +9,7 @@ from jcache.fingerprint import changed_meanwhile, fingerprint
 from jcache.fingerprint.settings import Settings
 
 SOURCE = """
+import collections
 import numpy as np
 value = None
 TABLE, BASE, SEVERAL = {}, np.arange(6.0), []
@@ -67,7 +68,9 @@ VALUES = st.recursive(
     PLAIN.map(repr)
     | st.sampled_from(ARRAYS).map(lambda each: f"np.{each}")
     | st.sampled_from(["{'a'}", "set()"])
-    | st.sampled_from(["float('nan')", "b'a'", "1j", "np.float32(0.5)", "np.dtype('f2')", "np.bool_(True)"]),
+    | st.sampled_from(["float('nan')", "b'a'", "1j", "np.float32(0.5)", "np.dtype('f2')", "np.bool_(True)"])
+    | st.sampled_from(["frozenset()", "frozenset({(1, 'a')})", "collections.deque([1])", "collections.Counter('aab')"])
+    | st.sampled_from(["collections.defaultdict(list, a=[1])", "collections.OrderedDict(b=1, a=2)"]),
     _containers,
     max_leaves=5,
 )

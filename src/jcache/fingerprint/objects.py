@@ -26,9 +26,10 @@ def name_of(value: Any) -> str | None:
     """
     if type(value) is ModuleType:
         return f"{value.__name__}:" if sys.modules.get(value.__name__) is value else None
-    if isinstance(value, Enum):
+    kind = type(value)  # `isinstance` would ask an object for its class
+    if issubclass(kind, Enum):
         name = f"{type(value).__module__}:{type(value).__qualname__}.{value.name}"
-    elif isinstance(value, _NAMED):
+    elif issubclass(kind, _NAMED):
         name = f"{value.__module__}:{value.__qualname__}"
     else:
         return None
@@ -51,7 +52,7 @@ def state_of(value: Any) -> tuple[str, dict[str, Any]] | None:
     """Return the name of an object's class and what the object holds; None if it cannot be made again from these."""
     cls = type(value)
     base = next(each for each in cls.__mro__ if not each.__flags__ & _HEAP)
-    if base is not object or attributes.slots(cls) or hasattr(cls, "__del__") or isinstance(value, type | Enum):
+    if base is not object or attributes.slots(cls) or hasattr(cls, "__del__") or issubclass(cls, type | Enum):
         return None
     if origins.of_module_named(cls.__module__) != origins.USER or (name := name_of(cls)) is None:
         return None

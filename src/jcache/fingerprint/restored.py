@@ -18,7 +18,7 @@ from jcache.fingerprint.growth import has_all_keys, is_memo
 from jcache.fingerprint.holders import are_held_once
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.setters import Copies, Place, stores
-from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, TUPLE, Settings, as_json, is_plain
+from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, TUPLE, Parts, Settings, as_json, is_plain, moment
 from jcache.fingerprint.side_effects import IN_LIBRARY
 
 
@@ -39,6 +39,7 @@ class SetValues:
         self._grown: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}  # and what containers have got
         self._new: dict[tuple[str, int], Any] = {}
         self._may_lack: set[tuple[str, int]] = set()
+        self._since = moment()
         self._found: list[Any] = []  # the objects and containers that may change
 
     def sets(self, place: Place, value: Any, before: Mapping[Place, Any], alive: Collection[object]) -> bool:
@@ -108,7 +109,8 @@ class SetValues:
             missing = object()
             items = tuple(each for each in now.items() if each[1] is not before.get(each[0], missing))
         elif isinstance(now, set):
-            items = tuple(sorted(now - before, key=repr))
+            items = tuple(now - before)
+            items = tuple(sorted(items, key=repr)) if all(map(is_plain, items)) else (object(),)  # which has no order
         else:
             items = tuple(now)[len(before) :]
             self.is_complete &= all(one is other for one, other in zip(before, now, strict=False))
@@ -167,9 +169,10 @@ class SetValues:
             return ["what it collects cannot be set again"]
         places, dicts = sorted(self._values), sorted(self._items)
         items = [self._items[each] for each in dicts]
-        values = (self._values[each] for each in places), (each for _, each in items), self._new.values()
+        got = (Parts(each if kind == MORE else map(Parts, each)) for kind, each in items)
+        values = (self._values[each] for each in places), got, self._new.values()
         self._found.clear()
-        made = as_json(tuple(map(tuple, values)), map(id, alive), self._found)
+        made = as_json(Parts(map(Parts, values)), map(id, alive), self._found, self._since)
         names = [*places, *dicts, *self._new]  # in the order in which holders have got what is new
         if made is None and self._may_lack:
             self._new = {name: value for name, value in self._new.items() if name not in self._may_lack}

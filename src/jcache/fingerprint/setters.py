@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from jcache.fingerprint import attributes
 from jcache.fingerprint.describe import vars_of
-from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, Settings, decoded
+from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, Maker, Settings
 
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -136,6 +136,7 @@ class Setters:
     """
 
     def __init__(self, places: Places, containers: Mapping[str, list[Any]], spaces: Iterable[Space]) -> None:
+        self._maker = Maker()
         self._places = places
         self._containers = containers
         self._spaces: dict[str, list[Space]] = {}
@@ -146,12 +147,14 @@ class Setters:
         """Return a function that sets one value of `Settings`; raise LookupError if there is no such place."""
         if isinstance(value, dict) and NEW in value:
             outer, _, inner = name.partition(": ")
-            return partial(self._spaces[outer][number].store(inner), decoded(value[NEW]))
+            return partial(self._spaces[outer][number].store(inner), self._maker.decoded(value[NEW]))
         kind = next((each for each in (ITEMS, COUNTS, MORE) if isinstance(value, dict) and each in value), None)
         there = [*(self._places if kind is None else self._containers).get(name, ())][number]
         if there is None:
             raise LookupError(name)
-        return partial(there, decoded(value)) if kind is None else partial(_adder(kind, there), decoded(value[kind]))
+        if kind is None:
+            return partial(there, self._maker.decoded(value))
+        return partial(_adder(kind, there), self._maker.decoded(value[kind]))
 
     def all_of(self, settings: Settings) -> Callable[[], None]:
         """Return a function that sets all values; raise LookupError if a place or a class is missing."""

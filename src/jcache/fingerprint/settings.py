@@ -1,11 +1,11 @@
 """What a call sets, as JSON, which a stored trace holds.
 
-A plain value stands as it is, a tuple as ``{"tuple": [value]}``, and so do lists, sets and dicts, an array of numpy as
+A plain value stands as it is, a tuple as ``{"tuple": [value]}``, and so do other containers, an array of numpy as
 ``{"array": [type, shape, base64]}`` and a scalar as ``{"scalar": array}``, an object as ``{"object": [class, dict]}``,
-a class or function as ``{"named": name}``, a clock reading as ``{"clock": name}``, what `jcache.fingerprint.texts`
-writes as ``{"text": [kind, text]}``, what a dict gets as ``{"items": value}`` with its pairs, what is added to its
-numbers as ``{"counts": value}``, what a list or set gets as ``{"more": value}``, and what was not there before as
-``{"new": value}``.
+a class or function as ``{"named": name}``, a clock reading as ``{"clock": [name, age in seconds]}``, what
+`jcache.fingerprint.texts` writes as ``{"text": [kind, text]}``, what a dict gets as ``{"items": value}`` with its
+pairs, what is added to its numbers as ``{"counts": value}``, what a list or set gets as ``{"more": value}``, and what
+was not there before as ``{"new": value}``.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -13,12 +13,13 @@ numbers as ``{"counts": value}``, what a list or set gets as ``{"more": value}``
 from __future__ import annotations
 
 import base64
+import collections
 import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable
-from types import NoneType
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType, NoneType
 from typing import Any, Final, NamedTuple, cast
 
 from jcache.fingerprint import objects, texts
@@ -37,8 +38,13 @@ _CLOCK: Final = "clock"
 _TEXT: Final = "text"
 _SCALAR: Final = "scalar"
 _CLOCKS: Final = {each.__name__: each for each in (time.perf_counter, time.perf_counter_ns, time.time, time.time_ns)}
-_NUMBERS: Final = frozenset({float, int})
-_CONTAINERS: Final[dict[Any, str]] = {list: "list", set: "set", dict: "dict"}
+_UNITS: Final = {float: 1, int: 1e9}  # of their readings in a second
+_NEVER: Final[Mapping[str, float]] = MappingProxyType({})
+_CONTAINERS: Final[dict[Any, str]] = {
+    list: "list", set: "set", dict: "dict", collections.deque: "deque", collections.OrderedDict: "ordered dict",
+    collections.Counter: "counter", collections.defaultdict: "default dict",
+}  # fmt: skip
+_FIXED: Final[dict[Any, str]] = {tuple: TUPLE, frozenset: "frozenset"}  # which never change
 _PAIR: Final = 2  # a key and a value
 _MAX_BYTES: Final = 1 << 20  # of all values that a call sets
 _KINDS: Final = frozenset("biufc")  # of the types of arrays
@@ -51,19 +57,33 @@ def is_plain(value: Any) -> bool:
     return type(value) in PLAIN or (type(value) is tuple and all(map(is_plain, value)))
 
 
-def as_json(value: Any, known: Iterable[int], found: list[Any] | None = None) -> Any:
+def moment() -> dict[str, float]:
+    """Return what the clocks show now, by their names."""
+    return {name: clock() for name, clock in _CLOCKS.items()}
+
+
+def as_json(
+    value: Any, known: Iterable[int], found: list[Any] | None = None, since: Mapping[str, float] = _NEVER
+) -> Any:
     """Return a value as JSON, in a list; None if it cannot be set again.
 
     Args:
         value: the value.
         known: the addresses of objects that have been there before.
         found: gets the objects and containers within the value that may change.
+        since: what the clocks showed before the call; an earlier reading is none of the call's.
     """
     try:
-        made = [_encoded(value, Seen(set(known), [] if found is None else found))]
+        made = [_encoded(value, Seen(set(known), [] if found is None else found, since, moment()))]
         return made if len(json.dumps(made, ensure_ascii=False).encode()) <= _MAX_BYTES else None
     except (TypeError, ValueError, RecursionError):
         return None
+
+
+class Parts(tuple[Any, ...]):
+    """A tuple of values that no program holds: what a dict has got, or all that is set."""
+
+    __slots__ = ()
 
 
 class Seen(NamedTuple):
@@ -72,10 +92,14 @@ class Seen(NamedTuple):
     Attributes:
         known: the addresses of objects and arrays.
         found: the objects and containers, and the arrays whose memory others show.
+        since: what the clocks showed before,
+        now: and what they show now.
     """
 
     known: set[int]
     found: list[Any]
+    since: Mapping[str, float]
+    now: Mapping[str, float]
 
     def add(self, value: Any) -> None:
         """Add an object or container; raise TypeError if it is there already."""
@@ -96,16 +120,20 @@ def _encoded(value: Any, seen: Seen) -> Any:
         TypeError: it is of another type, or was met before.
         ValueError: it is no finite number.
     """
-    if type(value) in _NUMBERS and value >= LOWEST and (clock := Readings().clock_of(value)) is not None:
-        return {_CLOCK: clock}
+    if type(value) in _UNITS and value >= LOWEST and (clock := Readings().clock_of(value)) is not None:
+        if value < seen.since.get(clock, 0):
+            raise TypeError
+        return {_CLOCK: [clock, (seen.now[clock] - value) / _UNITS[type(value)]]}
     if type(value) in PLAIN and (type(value) is not float or math.isfinite(value)):
         return value
-    if type(value) is tuple:
+    if type(value) is Parts:
         return {TUPLE: [_encoded(each, seen) for each in value]}
+    if type(value) in _FIXED:
+        seen.found.extend([] if all(map(is_plain, value)) else [value])  # code's own constants have several holders
+        return {_FIXED[type(value)]: [_encoded(each, seen) for each in _items(value)]}
     if type(value) in _CONTAINERS:
         seen.add(value)
-        items = sorted(value, key=repr) if type(value) is set else value.items() if type(value) is dict else value
-        return {_CONTAINERS[type(value)]: [_encoded(each, seen) for each in items]}
+        return {_CONTAINERS[type(value)]: [_encoded(each, seen) for each in _items(value)]}
     if (name := objects.name_of(value)) is not None:
         return {_NAMED: name}
     if (written := texts.written(value)) is not None:
@@ -113,14 +141,33 @@ def _encoded(value: Any, seen: Seen) -> Any:
     return _array(value, seen) if (state := objects.state_of(value)) is None else _object(value, *state, seen)
 
 
+def _items(value: Any) -> Iterable[Any]:
+    """Return the items of a container, pairs of a dict; before them, what makes those that a defaultdict lacks."""
+    kind = type(value)
+    if isinstance(value, dict):
+        before = [value.default_factory] if isinstance(value, collections.defaultdict) else []
+        return [*before, *map(Parts, value.items())]
+    if kind is collections.deque and value.maxlen is not None:
+        raise TypeError
+    if kind in {set, frozenset} and not all(map(is_plain, value)):  # its order is that of addresses
+        raise TypeError
+    return sorted(value, key=repr) if kind in {set, frozenset} else value
+
+
+def _container(kind: Any, items: list[Any]) -> Any:
+    if kind is collections.defaultdict:
+        return collections.defaultdict(items[0], items[1:])
+    return kind(dict(items)) if kind is collections.Counter else kind(items)
+
+
 def _object(value: Any, name: str, state: dict[str, Any], seen: Seen) -> Any:
     seen.add(value)
-    return {_OBJECT: [name, {_CONTAINERS[dict]: [_encoded(each, seen) for each in state.items()]}]}
+    return {_OBJECT: [name, {_CONTAINERS[dict]: [_encoded(each, seen) for each in _items(state)]}]}
 
 
 def _array(value: Any, seen: Seen) -> Any:
     numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in _KINDS:
+    if numpy is not None and issubclass(type(value), numpy.generic) and value.dtype.kind in _KINDS:
         return {_SCALAR: _content(value)}
     if numpy is None or type(value) is not numpy.ndarray or value.dtype.kind not in _KINDS or id(value) in seen.known:
         raise TypeError
@@ -138,12 +185,13 @@ def _content(value: Any) -> dict[str, list[Any]]:
 
 def checked(settings: Any) -> Settings | None:
     """Return what was read as JSON; raise ValueError, KeyError or TypeError if it is nothing that `SetValues` makes."""
+    maker = _Checker()
     for name, number, value in settings or ():
         plain: Any = value.get(NEW, value.get(MORE, value)) if isinstance(value, dict) else value
         pairs = plain.get(ITEMS, plain.get(COUNTS)) if isinstance(plain, dict) else None
         values = [plain] if pairs is None else pairs[TUPLE]
         for each in values:
-            decoded(each, _named, _as_state)
+            maker.decoded(each)
         if type(name) is not str or type(number) is not int or number < 0:
             raise ValueError(name)
         if pairs is not None and not all(len(each[TUPLE]) == _PAIR for each in values):
@@ -151,44 +199,49 @@ def checked(settings: Any) -> Settings | None:
     return cast("Settings | None", settings)
 
 
-def _named(name: str) -> str:
-    """Return the name of what is not looked for; raise TypeError if it is none."""
-    return name + ""
+class Maker:
+    """Makes values again from JSON, at one moment: readings of a clock have their distances."""
+
+    def __init__(self) -> None:
+        self._now = moment()
+
+    def named(self, name: str) -> Any:
+        """Return what has a name; raise LookupError or AttributeError if there is nothing."""
+        return objects.found(name)
+
+    def object(self, name: str, state: dict[str, Any]) -> Any:
+        """Return an object of a class's name and what it holds."""
+        return objects.made(name, state)
+
+    def decoded(self, value: Any) -> Any:
+        """Return the value that is written as JSON."""
+        if type(value) in PLAIN:
+            return value
+        if _CLOCK in value:
+            name, age = value[_CLOCK]
+            return self._now[name] - type(self._now[name])(age * _UNITS[type(self._now[name])])
+        if _NAMED in value:
+            return self.named(value[_NAMED])
+        if _TEXT in value:
+            return texts.read(*value[_TEXT])
+        if _SCALAR in value:
+            return self.decoded(value[_SCALAR])[()]
+        if _OBJECT in value:
+            name, state = value[_OBJECT]
+            return self.object(name, self.decoded(state))
+        for kind, name in (*_FIXED.items(), *_CONTAINERS.items()):
+            if name in value:
+                return _container(kind, [*map(self.decoded, value[name])])
+        numpy: Any = sys.modules["numpy"]  # which JAX has imported
+        kind, shape, content = value[_ARRAY]
+        return numpy.frombuffer(bytearray(base64.b64decode(content)), numpy.dtype(kind)).reshape(shape).copy()
 
 
-def _as_state(name: str, state: dict[str, Any]) -> Any:
-    """Return the class and state of an object that is not made; raise TypeError or ValueError if they are none."""
-    return _named(name), *dict(state)
+class _Checker(Maker):
+    """Looks for nothing and makes no object, but raises TypeError or ValueError where a `Maker` could not."""
 
+    def named(self, name: str) -> Any:
+        return name + ""
 
-def decoded(
-    value: Any,
-    find: Callable[[str], Any] = objects.found,
-    make: Callable[[str, dict[str, Any]], Any] = objects.made,
-) -> Any:
-    """Return the value that is written as JSON.
-
-    Args:
-        value: the JSON.
-        find: returns what has a name.
-        make: returns an object of a class's name and what it holds.
-    """
-    if type(value) in PLAIN:
-        return value
-    if _CLOCK in value:
-        return _CLOCKS[value[_CLOCK]]()
-    if _NAMED in value:
-        return find(value[_NAMED])
-    if _TEXT in value:
-        return texts.read(*value[_TEXT])
-    if _SCALAR in value:
-        return decoded(value[_SCALAR], find, make)[()]
-    if _OBJECT in value:
-        name, state = value[_OBJECT]
-        return make(name, decoded(state, find, make))
-    for kind, name in ((tuple, TUPLE), *_CONTAINERS.items()):
-        if name in value:
-            return kind(decoded(each, find, make) for each in value[name])
-    numpy: Any = sys.modules["numpy"]  # which JAX has imported
-    kind, shape, content = value[_ARRAY]
-    return numpy.frombuffer(bytearray(base64.b64decode(content)), numpy.dtype(kind)).reshape(shape).copy()
+    def object(self, name: str, state: dict[str, Any]) -> Any:
+        return self.named(name), *dict(state)

@@ -37,7 +37,7 @@ def written(value: Any) -> list[str] | None:
         return [kind, value.hex() if kind == _BYTES else repr(value)]
     if logging is not None and type(value) is logging.Logger:
         return [_LOGGER, value.name] if logging.getLogger(value.name) is value else None
-    if numpy is not None and isinstance(value, numpy.dtype):
+    if numpy is not None and issubclass(type(value), numpy.dtype):
         return [_DTYPE, value.str] if value.fields is None and numpy.dtype(value.str) == value else None
     return None
 
