@@ -56,7 +56,9 @@ def test_a_trace_sets_again_what_its_call_has_set(body: str, names: list[str], t
         assert [each[0].rpartition(": ")[2] for each in found.snapshot.sets.settings] == names
 
 
-@pytest.mark.parametrize("body", ["net.size = x, net", "net.lazy = object()", "del net.name", "net.unread = [net]"])
+@pytest.mark.parametrize(
+    "body", ["net.size = x, [object()]", "net.lazy = object()", "del net.name", "net.unread = [object()]"]
+)
 def test_what_cannot_be_set_again_is_told(body: str, tmp_path: Path) -> None:
     """A tuple with an object, an object, a list with one, and an attribute that is gone."""
     with imported(tmp_path, SOURCE.replace("BODY", body)) as model:

@@ -1,5 +1,6 @@
 """What a call sets, as far as a served call can set it again."""
 
+from operator import is_
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,14 @@ from tests.helpers.set_values import called, set_again, source
     ("statement", "new"),
     [
         ("slotted.value = new", "(1,)"), ("held.value = new", "object()"), ("held.value = new", "[object()]"),
-        ("held.value = new", "bytearray(1)"), ("held.value = new", "BASE"), ("held.value = new", "BASE[2:]"),
+        ("held.value = new", "bytearray(1)"), ("held.value = new", "f'{held!r}'"), ("held.value = new", "BASE[2:]"),
         ("held.value = new", "np.arange(6).reshape(2, 3).T"), ("held.value = new", "np.array([object()])"),
-        ("held.value = held.other = new", "np.arange(3)"), ("held.value = new", "(1, BASE)"),
+        ("held.value = held.other = new", "np.arange(3)"), ("held.value = new", "(1, BASE[1:])"),
         ("held.value = new", "'\\ud800'"), ("held.value = new", "np.zeros(1 << 20)"),
         ("TABLE['a'] = TABLE.pop('a') + 1", "0"), ("TABLE['a'] = TABLE.pop('a')", "0"), ("TABLE.pop('a')", "0"),
         ("held.value = new", "np.broadcast_to(np.arange(3.0), (3,))"), ("del held.value", "None"),
-        ("lazy.made = new", "object()"), ("lazy.made = new", "BASE"), ("lazy.made = own.new = new", "np.ones(2)"),
-        ("lazy.made = new", "{1: lambda: 1}"), ("lazy.made = own.new = new", "[1]"), ("lazy.made = new", "several"),
+        ("lazy.made = new", "object()"), ("lazy.made = own.new = new", "np.ones(2)"),
+        ("lazy.made = new", "{1: lambda: 1}"), ("lazy.made = own.new = new", "[1]"),
         ("own.new = str(__import__('time').time())", "0"),
     ],
 )  # fmt: skip
@@ -84,6 +85,20 @@ def test_what_has_no_plain_items_is_told(statement: str, tmp_path: Path) -> None
         model.LOG.append(7)
         changed, settings = called(model)
     assert changed and settings == []
+
+
+@pytest.mark.parametrize("new", ["BASE", "(1, BASE)", "several", "[several[:0], layers, {'a': held}]", "Lazy(held)"])
+def test_what_was_a_global_before_is_the_same_again(new: str, tmp_path: Path) -> None:
+    """In place of what a call has set there is the present global, whatever holds it."""
+    with imported(tmp_path, source("lazy.made = new", new)) as model:
+        changed, settings = called(model)
+        assert changed == []
+    with imported(tmp_path, source("lazy.made = new", new)) as model:
+        set_again(model, settings)
+        made = model.lazy.made
+        found = made[1:] if new[0] == "(" else made[1:2] if new[0] == "[" else getattr(made, "k", made)
+        known = {"B": model.BASE, "(": (model.BASE,), "s": model.several, "[": [model.layers], "L": model.held}
+        assert found is known[new[0]] or all(map(is_, found, known[new[0]]))
 
 
 def test_a_state_is_not_set_again(tmp_path: Path) -> None:

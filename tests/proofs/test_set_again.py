@@ -69,7 +69,7 @@ class Inner:
     def __init__(self): self.on = None
 class Tables:
     one = None
-    def __init__(self, x): self.w, self.n, self.deep = np.full(2, x / 2), x, {'k': [x, len]}
+    def __init__(self, x): self.w, self.n, self.deep = np.full(2, 0.5), x, {'k': [x, len]}
     def __repr__(self): return repr(vars(self))
     @classmethod
     def get(cls, x):
@@ -169,7 +169,9 @@ LINES = (
     *("single_of(x).n += 1", "Tables.get(x).deep['k'].append(x)", "registry.setdefault(Tables, Tables(x))"),
     *("state.helper = Tables(x)", "state.helper = single_of(x)", "x += getattr(state, 'helper', 1) is single"),
     *("x += int(Single().rate * 2)", "Single().rate += x", "x += Single().inner.n", "registry['one'] = single_of(x)"),
-    *("x += Tables.one is single", "x += sum(each.n for each in registry.values())", "space.kind = Tables"),
+    *("state.owner = Tables(same)", "x += getattr(state, 'owner', None) is not None and state.owner.n is same"),
+    *("registry['same'] = same", "x += registry.get('same') is same", "single = alias", "space.pair = (slots, table)"),
+    *("x += Tables.one is single", "x += len(registry)", "space.kind = Tables"),
     *("for each in table: x += each if type(each) is int else 1", "x += 0 if none is None else 1 + none"),
 )
 VARIABLES = ("ready", "text", "total", "first", "pair", "none", "table", "memo", "nested", "single", "registry")

@@ -30,10 +30,10 @@ def test_seconds_may_be_others_where_only_the_time_differs() -> None:
         TRACE._replace(settings=[["mod.took", 0, seconds], ["mod.all", 0, {"more": {"list": [seconds, name]}}]])
         for seconds, name in ((0.5, "f"), (0.25, "f"), (0.25, "g"))
     )
-    assert difference(then, now, is_timed=True) is None and "what it sets was" in str(difference(then, now))
-    assert "what it sets was" in str(difference(now, other, is_timed=True))
-    later = TRACE._replace(settings=[["mod.took", 0, 1e6], *(now.settings or [])[1:]])
-    assert "what it sets was" in str(difference(now, later, is_timed=True))  # no process runs for so long
+    assert difference(then, now, seconds=0.1) is None and "what it sets was" in str(difference(then, now))
+    assert "what it sets was" in str(difference(now, other, seconds=0.1))
+    later = TRACE._replace(settings=[["mod.took", 0, 1.5], *(now.settings or [])[1:]])
+    assert "what it sets was" in str(difference(now, later, seconds=0.1))  # tracing took no such time
 
 
 def test_long_texts_are_cut_around_the_difference() -> None:

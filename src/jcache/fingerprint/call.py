@@ -181,3 +181,14 @@ def name_of(function: Any) -> str:
     text = name if isinstance(name, str) and name else type(inner).__qualname__
     text = text.replace("<locals>.", "").replace("<lambda>", "lambda")
     return "".join(c if c.isprintable() and c != "/" else "_" for c in text)
+
+
+def digest_of(value: Any) -> bytes | None:
+    """Return the digest of a value by itself; None if the value cannot be fingerprinted."""
+    walk = Walk("", "value", (ALL,))
+    try:
+        walk.value("value", value)
+        walk.run()
+    except GraphKeyError:
+        return None
+    return total(walk.parts)

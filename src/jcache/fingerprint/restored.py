@@ -28,11 +28,13 @@ class SetValues:
     Attributes:
         settings: the same as JSON, once it is settled.
         is_complete: whether all that the call has changed can be set again.
+        globals: the objects that were globals before the call, with their names, by their addresses.
     """
 
     def __init__(self) -> None:
         self.settings: Settings = []
         self.is_complete = True
+        self.globals: dict[int, tuple[str, object]] = {}
         self._values: dict[tuple[str, int], Any] = {}
         self._items: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}
         self._counted: dict[tuple[str, int], int] = {}  # integers in place of others,
@@ -60,7 +62,7 @@ class SetValues:
         if (
             (kind is str and Readings().has(kind, value))
             or stores([place], alive)[place[1]] == [None]
-            or as_json(value, map(id, alive)) is None
+            or self._as_json(value, alive) is None
         ):
             return False
         self._values[_named(place, before)] = value
@@ -87,7 +89,7 @@ class SetValues:
             return False
         if any(type(value) is int and (then is missing or type(then) is int) for _, value, then in changed):
             return False
-        if not items or all(at != id(each) for each in alive) or as_json(items, map(id, alive)) is None:
+        if not items or all(at != id(each) for each in alive) or self._as_json(items, alive) is None:
             return False
         self._items[_number(at, names, copies)] = ITEMS, items
         return True
@@ -114,7 +116,7 @@ class SetValues:
         else:
             items = tuple(now)[len(before) :]
             self.is_complete &= all(one is other for one, other in zip(before, now, strict=False))
-        if as_json(items, map(id, alive)) is not None:
+        if self._as_json(items, alive) is not None:
             self._grown[_number(at, names, copies)] = kind, items
         elif not is_memo(before, now):  # which code fills when it asks for an item
             self.is_complete = False
@@ -123,7 +125,7 @@ class SetValues:
         """Note what was added to the integers in a dict; see `grows`."""
         names, before = copies[at]
         items = tuple((key, each - before.get(key, 0)) for key, each in now.items() if each != before.get(key))
-        if as_json(items, map(id, alive)) is None:
+        if self._as_json(items, alive) is None:
             self.is_complete = False
         elif items:
             self._grown[_number(at, names, copies)] = COUNTS, items
@@ -152,7 +154,7 @@ class SetValues:
         Returns:
             Whether it is noted.
         """
-        if (type(value) is str and Readings().has(str, value)) or as_json(value, map(id, alive)) is None:
+        if (type(value) is str and Readings().has(str, value)) or self._as_json(value, alive) is None:
             return False
         self._new[name, number] = value
         self._may_lack.update([(name, number)] if may_lack else [])
@@ -172,7 +174,7 @@ class SetValues:
         got = (Parts(each if kind == MORE else map(Parts, each)) for kind, each in items)
         values = (self._values[each] for each in places), got, self._new.values()
         self._found.clear()
-        made = as_json(Parts(map(Parts, values)), map(id, alive), self._found, self._since)
+        made = self._as_json(Parts(map(Parts, values)), alive, self._found)
         names = [*places, *dicts, *self._new]  # in the order in which holders have got what is new
         if made is None and self._may_lack:
             self._new = {name: value for name, value in self._new.items() if name not in self._may_lack}
@@ -186,9 +188,12 @@ class SetValues:
         self.settings = [[*name, value] for name, value in zip(names, found, strict=True)]
         return []
 
+    def _as_json(self, value: Any, alive: Collection[object], found: list[Any] | None = None) -> Any:
+        return as_json(value, map(id, alive), found, since=self._since, names=self.globals)
+
     def check_holders(self) -> list[str]:
         """Keep none of the values in use; return a text if something else holds one of them, too."""
-        for each in (self._values, self._items, self._counted, self._grown, self._new):
+        for each in (self._values, self._items, self._counted, self._grown, self._new, self.globals):
             each.clear()
         values, self._found = self._found, []
         if not self.settings or are_held_once(values):

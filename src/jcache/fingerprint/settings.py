@@ -16,6 +16,7 @@ import base64
 import collections
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -39,7 +40,11 @@ _TEXT: Final = "text"
 _SCALAR: Final = "scalar"
 _CLOCKS: Final = {each.__name__: each for each in (time.perf_counter, time.perf_counter_ns, time.time, time.time_ns)}
 _UNITS: Final = {float: 1, int: 1e9}  # of their readings in a second
-_NEVER: Final[Mapping[str, float]] = MappingProxyType({})
+Names = Mapping[int, tuple[str, object]]
+"""The names of objects, as of `jcache.fingerprint.objects.name_of`, with these, by their addresses."""
+_NONE: Final[Mapping[str, float]] = MappingProxyType({})
+_NO_NAMES: Final[Names] = MappingProxyType({})
+_ADDRESS: Final = re.compile(r"\b0x[0-9a-f]{6,16}\b")  # in a text that shows an object
 _CONTAINERS: Final[dict[Any, str]] = {
     list: "list", set: "set", dict: "dict", collections.deque: "deque", collections.OrderedDict: "ordered dict",
     collections.Counter: "counter", collections.defaultdict: "default dict",
@@ -63,7 +68,12 @@ def moment() -> dict[str, float]:
 
 
 def as_json(
-    value: Any, known: Iterable[int], found: list[Any] | None = None, since: Mapping[str, float] = _NEVER
+    value: Any,
+    known: Iterable[int],
+    found: list[Any] | None = None,
+    *,
+    since: Mapping[str, float] = _NONE,
+    names: Names = _NO_NAMES,
 ) -> Any:
     """Return a value as JSON, in a list; None if it cannot be set again.
 
@@ -72,9 +82,10 @@ def as_json(
         known: the addresses of objects that have been there before.
         found: gets the objects and containers within the value that may change.
         since: what the clocks showed before the call; an earlier reading is none of the call's.
+        names: the names, as in `objects.name_of`, of some of the objects that have been there before.
     """
     try:
-        made = [_encoded(value, Seen(set(known), [] if found is None else found, since, moment()))]
+        made = [_encoded(value, Seen(set(known), [] if found is None else found, since, moment(), names))]
         return made if len(json.dumps(made, ensure_ascii=False).encode()) <= _MAX_BYTES else None
     except (TypeError, ValueError, RecursionError):
         return None
@@ -94,12 +105,14 @@ class Seen(NamedTuple):
         found: the objects and containers, and the arrays whose memory others show.
         since: what the clocks showed before,
         now: and what they show now.
+        names: the names of some objects.
     """
 
     known: set[int]
     found: list[Any]
     since: Mapping[str, float]
     now: Mapping[str, float]
+    names: Names
 
     def add(self, value: Any) -> None:
         """Add an object or container; raise TypeError if it is there already."""
@@ -120,12 +133,10 @@ def _encoded(value: Any, seen: Seen) -> Any:
         TypeError: it is of another type, or was met before.
         ValueError: it is no finite number.
     """
-    if type(value) in _UNITS and value >= LOWEST and (clock := Readings().clock_of(value)) is not None:
-        if value < seen.since.get(clock, 0):
-            raise TypeError
-        return {_CLOCK: [clock, (seen.now[clock] - value) / _UNITS[type(value)]]}
+    if id(value) in seen.names:
+        return {_NAMED: seen.names[id(value)][0]}
     if type(value) in PLAIN and (type(value) is not float or math.isfinite(value)):
-        return value
+        return _plain(value, seen)
     if type(value) is Parts:
         return {TUPLE: [_encoded(each, seen) for each in value]}
     if type(value) in _FIXED:
@@ -139,6 +150,16 @@ def _encoded(value: Any, seen: Seen) -> Any:
     if (written := texts.written(value)) is not None:
         return {_TEXT: written}
     return _array(value, seen) if (state := objects.state_of(value)) is None else _object(value, *state, seen)
+
+
+def _plain(value: Any, seen: Seen) -> Any:
+    if type(value) is str and _ADDRESS.search(value):  # another one in each process
+        raise TypeError
+    if type(value) not in _UNITS or value < LOWEST or (clock := Readings().clock_of(value)) is None:
+        return value
+    if value < seen.since.get(clock, 0):
+        raise TypeError
+    return {_CLOCK: [clock, (seen.now[clock] - value) / _UNITS[type(value)]]}
 
 
 def _items(value: Any) -> Iterable[Any]:

@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final, cast
 
-from jcache.errors import GraphKeyError
 from jcache.fingerprint import attributes, chance, methods, module_finders, name_resolution, origins
 from jcache.fingerprint.bytecode import IMPORT, Chain
 from jcache.fingerprint.code import Lookup, meaning_of
@@ -25,10 +24,10 @@ from jcache.fingerprint.encoding import several, sha256, text
 from jcache.fingerprint.kinds import is_data, is_the_programs
 from jcache.fingerprint.logs import found_used
 from jcache.fingerprint.loose import ModuleGlobals
-from jcache.fingerprint.parts import total
 from jcache.fingerprint.references import References, named_by, part_of
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.selection import found_whole
+from jcache.fingerprint.settings import is_plain
 from jcache.fingerprint.snapshot import ValueSnapshot
 from jcache.fingerprint.values import BY_FRAME
 from jcache.jax_internals.registry import rank
@@ -168,6 +167,8 @@ class Walk(References):
         for value, encoding in self._globals.setdefault(name, []):  # namespaces may share a name
             if value is found.value:
                 return encoding
+        if self.before_call is None and not is_plain(found.value):
+            self.snapshot.sets.globals.setdefault(id(found.value), (":".join(name), found.value))
         value = self.then(None, ".".join(name), found.value)
         reference = self.value(f"global {self._qualified(*name)}", value, (found.name,))
         self._globals[name].append((found.value, reference))
@@ -286,14 +287,3 @@ class Walk(References):
 def _reaches_globals(value: Any) -> bool:
     """Return whether a function reaches the globals of the function that calls it."""
     return value is builtins.globals or value is builtins.eval or value is builtins.exec
-
-
-def digest_of(value: Any) -> bytes | None:
-    """Return the digest of a value by itself; None if the value cannot be fingerprinted."""
-    walk = Walk("", "value", (attributes.ALL,))
-    try:
-        walk.value("value", value)
-        walk.run()
-    except GraphKeyError:
-        return None
-    return total(walk.parts)

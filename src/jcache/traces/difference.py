@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import json
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from typing import Any, Final
 
-from jcache import clock
 from jcache.jax_internals import stablehlo
 from jcache.jax_internals.avals import Result
 from jcache.jax_internals.module_text import text_of
 from jcache.traces.format import Trace
 
 _WIDTH: Final = 100  # characters of a text that are shown
+_MOST_CALLS: Final = 10  # whose times are added up
 _BEFORE: Final = 30  # characters that are shown before the first one that differs
 
 
-def difference(then: Trace, now: Trace, *, is_timed: bool = False) -> str | None:
+def difference(then: Trace, now: Trace, *, seconds: float = 0) -> str | None:
     """Return the first difference between two traces in words; None if there is none.
 
     Args:
         then: the stored trace.
         now: the new one.
-        is_timed: whether tracing asks for nothing that differs between processes but the time. Then the numbers of
-            seconds that it has measured may be others.
+        seconds: how long tracing took, if it asks for nothing that differs between processes but the time; else 0.
+            Then the numbers of seconds that it has measured may be others.
     """
     if then.structure != now.structure:
         return _pair("the structure of its result was", _shown(then.structure), _shown(now.structure))
@@ -35,22 +35,23 @@ def difference(then: Trace, now: Trace, *, is_timed: bool = False) -> str | None
         return f"it used its arguments {_numbers(then.kept)} and uses {_numbers(now.kept)}"
     if (then.callbacks, then.effects) != (now.callbacks, now.effects):
         return _pair("what it calls back on the host was", *map(_shown, (then.callbacks, now.callbacks)))
-    if then.settings != now.settings and not (is_timed and _differ_in_seconds(then.settings, now.settings)):
+    if then.settings != now.settings and not _differ_in_seconds(then.settings, now.settings, seconds):
         return _pair("what it sets was", _shown(then.settings), _shown(now.settings))
     new = sorted(set(now.targets) - set(then.targets))
     return f"it calls {', '.join(new)}" if new else None
 
 
-def _differ_in_seconds(then: Any, now: Any) -> bool:  # noqa: ANN401 - JSON
-    """Return whether settings differ in no more than times that something took while this process has run."""
+def _differ_in_seconds(then: Any, now: Any, seconds: float) -> bool:  # noqa: ANN401 - JSON
+    """Return whether settings differ in no more than times that something took within a few calls of some seconds."""
     if type(then) is not type(now):
         return False
     if isinstance(now, list):
-        return len(then) == len(now) and all(map(_differ_in_seconds, then, now))
+        return len(then) == len(now) and all(map(_differ_in_seconds, then, now, repeat(seconds)))
     if isinstance(now, dict):
-        return then.keys() == now.keys() and all(_differ_in_seconds(then[name], each) for name, each in now.items())
-    is_time = type(now) is float and then >= 0 and 0 <= now <= (clock.now_ns() - clock.began_ns()) / 1e9 + 1
-    return is_time or then == now
+        return then.keys() == now.keys() and all(
+            _differ_in_seconds(then[name], each, seconds) for name, each in now.items()
+        )
+    return then == now or (type(now) is float and then >= 0 and 0 <= now <= _MOST_CALLS * seconds)
 
 
 def difference_of_programs(then: bytes | None, now: bytes) -> str:

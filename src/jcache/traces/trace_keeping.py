@@ -107,7 +107,7 @@ class TraceKeeping:
         """Return the difference between a trace and the stored one in words; None if there is none."""
         if miss.stored is None:
             return None
-        found = difference(miss.stored.trace, trace, is_timed=chance.are_times(miss.chance))
+        found = difference(miss.stored.trace, trace, seconds=miss.build.seconds * chance.are_times(miss.chance))
         text = miss.stored.text(compilation.signature)
         if found is None and (miss.chance or not miss.judged.is_exact):
             others = other_reads(miss.stored.opened.header, miss.request.parts, miss.build.found)
