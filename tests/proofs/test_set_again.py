@@ -4,6 +4,7 @@ Programs are drawn: functions that set flags, texts, numbers, tables and arrays 
 model of the cache there are whole programs, which run under `jax.jit` and `jcache.jit`.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +205,7 @@ def shown(module: Any) -> str:
     it = module.Single._it
     single = None if it is None else vars(it)
     found = *(getattr(module, each) for each in VARIABLES), held, others, objects, inner, more, same, single
-    return repr(found).replace(module.__name__, "module")
+    return re.sub("0x[0-9a-f]+", "", repr(found).replace(module.__name__, "module"))
 
 
 class Model:
