@@ -101,6 +101,16 @@ def test_what_was_a_global_before_is_the_same_again(new: str, tmp_path: Path) ->
         assert found is known[new[0]] or all(map(is_, found, known[new[0]]))
 
 
+@pytest.mark.parametrize("new", ["list(NAMES)", "tuple(NAMES)", "{name: 1 for name in NAMES}", "[0, [*NAMES]]"])
+def test_the_order_of_a_set_is_not_set_again(new: str, tmp_path: Path) -> None:
+    """It is another one in each process, and other code may use that of its own."""
+    for names, is_stored in (("{'a', 'b', 'c'}", False), ("{1, 2, 3}", True), ("{'a'}", True)):
+        text = source("NAMES\n    held.value = new", new) + f"NAMES = {names}\n"
+        with imported(tmp_path, text) as model:
+            changed, settings = called(model)
+        assert (changed == [] and settings != []) is is_stored
+
+
 def test_a_state_is_not_set_again(tmp_path: Path) -> None:
     """Such as that of an event: a flag that is set with it would be half of what has changed."""
     text = source("event.set(); held.value = new") + "import threading\nevent = threading.Event()\n"

@@ -189,7 +189,9 @@ class SetValues:
         return []
 
     def _as_json(self, value: Any, alive: Collection[object], found: list[Any] | None = None) -> Any:
-        return as_json(value, map(id, alive), found, since=self._since, names=self.globals)
+        sets = (frozenset(each) for each in alive if isinstance(each, set | frozenset) and len(each) > 1)
+        known = frozenset(each for each in sets if all(type(one) is str for one in each))
+        return as_json(value, map(id, alive), found, since=self._since, names=self.globals, sets=known)
 
     def check_holders(self) -> list[str]:
         """Keep none of the values in use; return a text if something else holds one of them, too."""

@@ -19,7 +19,7 @@ import math
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from types import MappingProxyType, NoneType
 from typing import Any, Final, NamedTuple, cast
 
@@ -74,6 +74,7 @@ def as_json(
     *,
     since: Mapping[str, float] = _NONE,
     names: Names = _NO_NAMES,
+    sets: Set[frozenset[str]] = frozenset(),
 ) -> Any:
     """Return a value as JSON, in a list; None if it cannot be set again.
 
@@ -83,9 +84,10 @@ def as_json(
         found: gets the objects and containers within the value that may change.
         since: what the clocks showed before the call; an earlier reading is none of the call's.
         names: the names, as in `objects.name_of`, of some of the objects that have been there before.
+        sets: the sets of texts that have been there before.
     """
     try:
-        made = [_encoded(value, Seen(set(known), [] if found is None else found, since, moment(), names))]
+        made = [_encoded(value, Seen(set(known), [] if found is None else found, since, moment(), names, sets))]
         return made if len(json.dumps(made, ensure_ascii=False).encode()) <= _MAX_BYTES else None
     except (TypeError, ValueError, RecursionError):
         return None
@@ -106,6 +108,7 @@ class Seen(NamedTuple):
         since: what the clocks showed before,
         now: and what they show now.
         names: the names of some objects.
+        sets: the sets of texts that are among the objects.
     """
 
     known: set[int]
@@ -113,6 +116,7 @@ class Seen(NamedTuple):
     since: Mapping[str, float]
     now: Mapping[str, float]
     names: Names
+    sets: Set[frozenset[str]]
 
     def add(self, value: Any) -> None:
         """Add an object or container; raise TypeError if it is there already."""
@@ -120,6 +124,11 @@ class Seen(NamedTuple):
             raise TypeError
         self.known.add(id(value))
         self.found.append(value)
+
+    def check_order(self, items: Collection[Any]) -> None:
+        """Raise TypeError if items may have the order of a set, which is another one in each process."""
+        if len(items) > 1 and self.sets and all(type(each) is str for each in items) and frozenset(items) in self.sets:
+            raise TypeError
 
 
 def _encoded(value: Any, seen: Seen) -> Any:
@@ -141,9 +150,11 @@ def _encoded(value: Any, seen: Seen) -> Any:
         return {TUPLE: [_encoded(each, seen) for each in value]}
     if type(value) in _FIXED:
         seen.found.extend([] if all(map(is_plain, value)) else [value])  # code's own constants have several holders
+        seen.check_order(value)
         return {_FIXED[type(value)]: [_encoded(each, seen) for each in _items(value)]}
     if type(value) in _CONTAINERS:
         seen.add(value)
+        seen.check_order(() if type(value) is set else value)
         return {_CONTAINERS[type(value)]: [_encoded(each, seen) for each in _items(value)]}
     if (name := objects.name_of(value)) is not None:
         return {_NAMED: name}
