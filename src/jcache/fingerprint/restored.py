@@ -11,7 +11,7 @@ to count, all of it is set again, too.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Set
-from typing import Any
+from typing import Any, cast
 
 from jcache.fingerprint.describe import some
 from jcache.fingerprint.growth import has_all_keys, is_memo
@@ -189,7 +189,7 @@ class SetValues:
         return []
 
     def _as_json(self, value: Any, alive: Collection[object], found: list[Any] | None = None) -> Any:
-        sets = (frozenset(each) for each in alive if isinstance(each, set | frozenset) and len(each) > 1)
+        sets = (frozenset(cast("set[Any]", each)) for each in alive if type(each) in {set, frozenset})
         known = frozenset(each for each in sets if all(type(one) is str for one in each))
         return as_json(value, map(id, alive), found, since=self._since, names=self.globals, sets=known)
 
