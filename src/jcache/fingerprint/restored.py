@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any, cast
 
+from jcache import clock
 from jcache.fingerprint.describe import some
 from jcache.fingerprint.growth import has_all_keys, is_memo
 from jcache.fingerprint.holders import are_held_once
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.setters import Copies, Place, stores
-from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, TUPLE, Parts, Settings, as_json, is_plain, moment
+from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, TUPLE, Parts, Settings, as_json, is_plain
 from jcache.fingerprint.side_effects import IN_LIBRARY
 
 
@@ -41,7 +42,7 @@ class SetValues:
         self._grown: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}  # and what containers have got
         self._new: dict[tuple[str, int], Any] = {}
         self._may_lack: set[tuple[str, int]] = set()
-        self._since = moment()
+        self._since = clock.shown()
         self._found: list[Any] = []  # the objects and containers that may change
 
     def sets(self, place: Place, value: Any, before: Mapping[Place, Any], alive: Collection[object]) -> bool:

@@ -18,11 +18,11 @@ import json
 import math
 import re
 import sys
-import time
 from collections.abc import Collection, Iterable, Mapping, Set
 from types import MappingProxyType, NoneType
 from typing import Any, Final, NamedTuple, cast
 
+from jcache import clock
 from jcache.fingerprint import objects, texts
 from jcache.fingerprint.readings import LOWEST, Readings
 
@@ -38,7 +38,6 @@ _NAMED: Final = "named"
 _CLOCK: Final = "clock"
 _TEXT: Final = "text"
 _SCALAR: Final = "scalar"
-_CLOCKS: Final = {each.__name__: each for each in (time.perf_counter, time.perf_counter_ns, time.time, time.time_ns)}
 _UNITS: Final = {float: 1, int: 1e9}  # of their readings in a second
 Names = Mapping[int, tuple[str, object]]
 """The names of objects, as of `jcache.fingerprint.objects.name_of`, with these, by their addresses."""
@@ -62,11 +61,6 @@ def is_plain(value: Any) -> bool:
     return type(value) in PLAIN or (type(value) is tuple and all(map(is_plain, value)))
 
 
-def moment() -> dict[str, float]:
-    """Return what the clocks show now, by their names."""
-    return {name: clock() for name, clock in _CLOCKS.items()}
-
-
 def as_json(
     value: Any,
     known: Iterable[int],
@@ -87,7 +81,7 @@ def as_json(
         sets: the sets of texts that have been there before.
     """
     try:
-        made = [_encoded(value, Seen(set(known), [] if found is None else found, since, moment(), names, sets))]
+        made = [_encoded(value, Seen(set(known), [] if found is None else found, since, clock.shown(), names, sets))]
         return made if len(json.dumps(made, ensure_ascii=False).encode()) <= _MAX_BYTES else None
     except (TypeError, ValueError, RecursionError):
         return None
@@ -166,11 +160,11 @@ def _encoded(value: Any, seen: Seen) -> Any:
 def _plain(value: Any, seen: Seen) -> Any:
     if type(value) is str and _ADDRESS.search(value):  # another one in each process
         raise TypeError
-    if type(value) not in _UNITS or value < LOWEST or (clock := Readings().clock_of(value)) is None:
+    if type(value) not in _UNITS or value < LOWEST or (name := Readings().clock_of(value)) is None:
         return value
-    if value < seen.since.get(clock, 0):
+    if value < seen.since.get(name, 0):
         raise TypeError
-    return {_CLOCK: [clock, (seen.now[clock] - value) / _UNITS[type(value)]]}
+    return {_CLOCK: [name, (seen.now[name] - value) / _UNITS[type(value)]]}
 
 
 def _items(value: Any) -> Iterable[Any]:
@@ -235,7 +229,7 @@ class Maker:
     """Makes values again from JSON, at one moment: readings of a clock have their distances."""
 
     def __init__(self) -> None:
-        self._now = moment()
+        self._now = clock.shown()
 
     def named(self, name: str) -> Any:
         """Return what has a name; raise LookupError or AttributeError if there is nothing."""
