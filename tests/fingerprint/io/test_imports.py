@@ -86,4 +86,4 @@ def test_files_that_are_executed_are_recorded(tmp_path: Path) -> None:
         own.write_text("W = 1")
         runpy.run_path(str(own))
         exec(compile("W = 1", "<text>", "exec"))
-    assert reads.executed == {str(plugin)}
+    assert {path for path in reads.executed if path.startswith(str(tmp_path))} == {str(plugin)}
