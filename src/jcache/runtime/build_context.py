@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from jcache import clock
 from jcache.fingerprint import places
 from jcache.fingerprint.io.digests import is_path
-from jcache.fingerprint.io.reads import Reads
+from jcache.fingerprint.io.reads import Reads, record_files
 from jcache.formats.envelope import Codec, seal
 from jcache.layout import Kind, Root, name_of
 from jcache.runtime import process_state
@@ -72,6 +72,8 @@ class Build:
             _all_builds.remove(self)
         imported = world.imported(loaded, read.sought, read.executed, digests_of(self.root))
         self.found.update({**read.parts, **imported})
+        if not self.strict:
+            record_files(imported)
         if any(map(is_path, self.found)):
             directories = places.directories(surroundings.program_directory()) | places.packages()
             self.found.update(places.bases_of(self.found, directories))

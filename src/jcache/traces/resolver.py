@@ -169,7 +169,7 @@ class Resolver:
                 vote.give_up()
             raise CannotReplay(remade)
         set_again()
-        memos.served(parts_here(stored.opened.header, request.parts))
+        memos.of_trace(parts_here(stored.opened.header, request.parts))
         missed_effects.note(self.function, self.options, self.lookup.statics, looked_up, stored)
         return (remade.value,)
 

@@ -121,7 +121,7 @@ def test_a_served_trace_hands_on_its_variables_as_they_are(monkeypatch: pytest.M
     """Its key describes them in other words, which are no sign of a change."""
     monkeypatch.setattr(memos, "_of_traces", {})
     monkeypatch.setenv("JCACHE_TEST_RATE", "2")
-    memos.served({"environment JCACHE_TEST_RATE": "2", "environment JCACHE_TEST_NONE": "None", "global rate": "1"})
+    memos.of_trace({"environment JCACHE_TEST_RATE": "2", "environment JCACHE_TEST_NONE": "None", "global rate": "1"})
     with Reads() as reads:
         pass
     assert reads.reason is None and set(reads.parts) == {

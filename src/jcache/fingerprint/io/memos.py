@@ -98,8 +98,8 @@ def _evidence(event: str, name: str) -> tuple[str, tuple[str, str]]:
     return label_of(Look.FILE, path), (label_of(Look.STATUS, path), seen(path, Look.STATUS))
 
 
-def served(parts: Mapping[str, str]) -> None:
-    """Record what was read for a trace that is served from the disk."""
+def of_trace(parts: Mapping[str, str]) -> None:
+    """Record what was read for a trace, which was made or is served from the disk: later blocks may use it alike."""
     for label, text in parts.items():
         if is_read(label):  # a variable that the code names is described otherwise in the key
             is_variable = label.startswith(f"{_ENVIRONMENT} ")
