@@ -139,6 +139,18 @@ def test_all_is_set_again_or_nothing(tmp_path: Path) -> None:
         assert called(model) == ([], [["object model.Counted: is_on", 0, {"new": True}]])
 
 
+def test_what_is_only_counted_is_added_where_something_else_is_set(tmp_path: Path) -> None:
+    """The number may be another one by then, since a variable in which code only counts is no part of a key."""
+    text = COUNTERS.replace("@", "calls += 2; counted.is_on = True")
+    with imported(tmp_path, text) as model:
+        changed, settings = called(model)
+        assert changed == [] and settings[1:] == [["model.calls", 0, {"sum": 2}]]
+    with imported(tmp_path, text) as model:
+        vars(model)["calls"] = 5
+        set_again(model, settings)
+        assert vars(model)["calls"] == 7 and model.counted.is_on
+
+
 def test_equal_objects_are_told_apart(tmp_path: Path) -> None:
     """By what they are, whatever the program's classes say."""
     text = """

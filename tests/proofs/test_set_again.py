@@ -28,7 +28,7 @@ import numpy as np
 from dataclasses import dataclass
 from types import SimpleNamespace
 ready, text, total, first, pair, none = False, 'a', 0.0, None, (1, 'b'), None
-table, memo, nested = {}, {}, {'deep': {}, 'on': False}
+table, memo, nested, calls = {}, {}, {'deep': {}, 'on': False}, 0
 class State:
     kind, made, lazy = 'k', None, None
     def __init__(self):
@@ -173,10 +173,24 @@ LINES = (
     *("state.owner = Tables(same)", "x += getattr(state, 'owner', None) is not None and state.owner.n is same"),
     *("registry['same'] = same", "x += registry.get('same') is same", "single = alias", "space.pair = (slots, table)"),
     *("x += Tables.one is single", "x += len(registry)", "space.kind = Tables"),
+    *("calls += 1; ready = not ready", "space.set = {x * 8, 64, 8, x}", "first = {64, x, 8}"),
     *("for each in table: x += each if type(each) is int else 1", "x += 0 if none is None else 1 + none"),
 )
-VARIABLES = ("ready", "text", "total", "first", "pair", "none", "table", "memo", "nested", "single", "registry")
-GLOBALS = ("ready", "text", "total", "first", "pair", "none", "late", "newer", "single")
+VARIABLES = (
+    "ready",
+    "text",
+    "total",
+    "first",
+    "pair",
+    "none",
+    "table",
+    "memo",
+    "nested",
+    "single",
+    "registry",
+    "calls",
+)
+GLOBALS = ("ready", "text", "total", "first", "pair", "none", "late", "newer", "single", "calls")
 STARTS = 3
 
 

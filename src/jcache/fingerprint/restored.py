@@ -10,7 +10,7 @@ to count, all of it is set again, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Any, cast
 
 from jcache import clock
@@ -18,8 +18,9 @@ from jcache.fingerprint.describe import some
 from jcache.fingerprint.growth import has_all_keys, is_memo
 from jcache.fingerprint.holders import are_held_once
 from jcache.fingerprint.readings import Readings
+from jcache.fingerprint.sets import items_in_order
 from jcache.fingerprint.setters import Copies, Place, stores
-from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, TUPLE, Parts, Settings, as_json, is_plain
+from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, SUM, TUPLE, Parts, Settings, as_json, is_plain
 from jcache.fingerprint.side_effects import IN_LIBRARY
 
 
@@ -40,6 +41,8 @@ class SetValues:
         self._items: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}
         self._counted: dict[tuple[str, int], int] = {}  # integers in place of others,
         self._grown: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}  # and what containers have got
+        self._added: dict[tuple[str, int], int] = {}  # to integers in which code only counts
+        self._sums: dict[tuple[str, int], int] = {}
         self._new: dict[tuple[str, int], Any] = {}
         self._may_lack: set[tuple[str, int]] = set()
         self._since = clock.shown()
@@ -101,6 +104,16 @@ class SetValues:
             self.is_complete = False
         self._counted[_named(place, before)] = value
 
+    def tallies(
+        self, before: Mapping[Place, int], now: Mapping[Place, int], alive: Callable[[], Collection[object]]
+    ) -> set[str]:
+        """Note what was added to integers in which code only counts, by their places, and return their names."""
+        changed = {place: now[place] - each for place, each in before.items() if now.get(place, each) != each}
+        if changed:
+            self.is_complete &= all(None not in each for each in stores(changed, alive()).values())
+        self._added.update({_named(place, before): number for place, number in changed.items()})
+        return {name.rpartition(".")[2] for _, name in changed}
+
     def gets(self, at: int, now: Any, copies: Copies, alive: Collection[object]) -> None:
         """Note what a container has got that has only grown, or in which integers were replaced; see `grows`."""
         names, before = copies[at]
@@ -112,8 +125,7 @@ class SetValues:
             missing = object()
             items = tuple(each for each in now.items() if each[1] is not before.get(each[0], missing))
         elif isinstance(now, set):
-            items = tuple(now - before)
-            items = tuple(sorted(items, key=repr)) if all(map(is_plain, items)) else (object(),)  # which has no order
+            items = _got_by_set(now, before)
         else:
             items = tuple(now)[len(before) :]
             self.is_complete &= all(one is other for one, other in zip(before, now, strict=False))
@@ -140,6 +152,7 @@ class SetValues:
         if self.is_complete:
             self._values |= self._counted
             self._items |= self._grown
+            self._sums |= self._added
         return self.is_complete
 
     def adds(self, name: str, number: int, value: Any, alive: Collection[object], *, may_lack: bool = False) -> bool:
@@ -187,6 +200,7 @@ class SetValues:
         grown = [{kind: each} for (kind, _), each in zip(items, added, strict=True)]
         found = [*plain, *grown, *({NEW: each} for each in new)]
         self.settings = [[*name, value] for name, value in zip(names, found, strict=True)]
+        self.settings += [[*name, {SUM: number}] for name, number in sorted(self._sums.items())]
         return []
 
     def _as_json(self, value: Any, alive: Collection[object], found: list[Any] | None = None) -> Any:
@@ -196,7 +210,16 @@ class SetValues:
 
     def check_holders(self) -> list[str]:
         """Keep none of the values in use; return a text if something else holds one of them, too."""
-        for each in (self._values, self._items, self._counted, self._grown, self._new, self.globals):
+        for each in (
+            self._values,
+            self._items,
+            self._counted,
+            self._grown,
+            self._added,
+            self._sums,
+            self._new,
+            self.globals,
+        ):
             each.clear()
         values, self._found = self._found, []
         if not self.settings or are_held_once(values):
@@ -215,6 +238,14 @@ def _number(at: int, names: Set[str], copies: Copies) -> tuple[str, int]:
     """Return one of the names of the container at an address, and its number among those of that name."""
     name = min(names)
     return name, [each for each, (known, _) in copies.items() if name in known].index(at)
+
+
+def _got_by_set(now: Set[Any], before: Set[Any]) -> tuple[Any, ...]:
+    """Return the items that a set has got; an object, which cannot be set again, if they have no order."""
+    try:
+        return tuple(items_in_order(now, before)) if all(map(is_plain, now - before)) else (object(),)
+    except TypeError:
+        return (object(),)
 
 
 def _is_equal(before: Any, now: Any) -> bool:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import types
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Set
+from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.encoding import SCALARS, unordered
 
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
+
+_NUMBERS: Final = frozenset({bool, int, float})
 
 
 def of_sets(tag: bytes, kind: Any) -> Callable[[Encoder, Any], bytes]:
@@ -33,6 +35,31 @@ def of_sets(tag: bytes, kind: Any) -> Callable[[Encoder, Any], bytes]:
         return unordered(tag, [encoder.encode(each) for each in items])
 
     return encode
+
+
+def items_in_order(value: Set[Any], before: Set[Any] = frozenset()) -> list[Any]:
+    """Return the items that a set has got, in an order in which it gets them again.
+
+    The order of a set depends on that in which it got its items, and on the process unless all are numbers.
+
+    Args:
+        value: the set.
+        before: what it had before.
+
+    Raises:
+        TypeError: no order is known in which it becomes the same set.
+    """
+    items = [each for each in value if each not in before]
+    if not all(map(_is_number, value)):
+        return sorted(items, key=repr)
+    for each in (items, items[::-1], sorted(items)):
+        if [*{*before}.union(each)] == [*value]:
+            return each
+    raise TypeError
+
+
+def _is_number(value: Any) -> bool:
+    return all(map(_is_number, value)) if type(value) is tuple else type(value) in _NUMBERS
 
 
 def _is_plain(value: Any) -> bool:

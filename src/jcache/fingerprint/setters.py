@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from jcache.fingerprint import attributes
 from jcache.fingerprint.describe import vars_of
-from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, Maker, Settings
+from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, SUM, Maker, Settings
 
 Place = tuple[object, str]
 """Address of a value's holder, and the value's name there. None holds a module's globals, under their full names."""
@@ -39,6 +39,22 @@ def stores(places: Iterable[Place], alive: Iterable[object]) -> dict[str, list[S
         store = _store_of(holder, name) if is_known else _store_in(spaces[module], name)
         found.setdefault(path, []).append(store)
     return found
+
+
+def adders(counters: Mapping[Place, int], alive: Iterable[object]) -> dict[str, list[Store | None]]:
+    """Return functions that add to the integers at some places, as `stores` returns those that set values."""
+    names = [name for _, name in counters]
+    return {
+        name: [
+            each and partial(_add, each, counters[place])
+            for each, place in zip(found, (place for place in counters if place[1] == name), strict=True)
+        ]
+        for name, found in (stores(counters, alive) if names else {}).items()
+    }
+
+
+def _add(store: Store, value: int, more: int) -> None:
+    store(value + more)
 
 
 def _store_in(space: object, name: str) -> Store | None:
@@ -133,12 +149,16 @@ class Setters:
         places: the result of `stores` for all places that code reaches.
         containers: the containers that it reaches, by their names.
         spaces: what it reaches that holds values, in the order of the walk.
+        sums: the result of `adders` for all integers in which code only counts.
     """
 
-    def __init__(self, places: Places, containers: Mapping[str, list[Any]], spaces: Iterable[Space]) -> None:
+    def __init__(
+        self, places: Places, containers: Mapping[str, list[Any]], spaces: Iterable[Space], sums: Places
+    ) -> None:
         self._maker = Maker()
         self._places = places
         self._containers = containers
+        self._sums = sums
         self._spaces: dict[str, list[Space]] = {}
         for each in spaces:
             self._spaces.setdefault(each.name, []).append(each)
@@ -148,12 +168,12 @@ class Setters:
         if isinstance(value, dict) and NEW in value:
             outer, _, inner = name.partition(": ")
             return partial(self._spaces[outer][number].store(inner), self._maker.decoded(value[NEW]))
-        kind = next((each for each in (ITEMS, COUNTS, MORE) if isinstance(value, dict) and each in value), None)
-        there = [*(self._places if kind is None else self._containers).get(name, ())][number]
+        kind = next((each for each in (ITEMS, COUNTS, MORE, SUM) if isinstance(value, dict) and each in value), None)
+        there = [*({None: self._places, SUM: self._sums}.get(kind, self._containers)).get(name, ())][number]
         if there is None:
             raise LookupError(name)
-        if kind is None:
-            return partial(there, self._maker.decoded(value))
+        if kind in {None, SUM}:
+            return partial(there, self._maker.decoded(value[SUM] if kind else value))
         return partial(_adder(kind, there), self._maker.decoded(value[kind]))
 
     def all_of(self, settings: Settings) -> Callable[[], None]:

@@ -4,8 +4,8 @@ A plain value stands as it is, a tuple as ``{"tuple": [value]}``, and so do othe
 ``{"array": [type, shape, base64]}`` and a scalar as ``{"scalar": array}``, an object as ``{"object": [class, dict]}``,
 a class or function as ``{"named": name}``, a clock reading as ``{"clock": [name, age in seconds]}``, what
 `jcache.fingerprint.texts` writes as ``{"text": [kind, text]}``, what a dict gets as ``{"items": value}`` with its
-pairs, what is added to its numbers as ``{"counts": value}``, what a list or set gets as ``{"more": value}``, and what
-was not there before as ``{"new": value}``.
+pairs, what is added to its numbers as ``{"counts": value}``, or to an integer as ``{"sum": value}``, what a list or
+set gets as ``{"more": value}``, and what was not there before as ``{"new": value}``.
 """
 
 # ruff: noqa: ANN401 - programs hold anything
@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple, cast
 from jcache import clock
 from jcache.fingerprint import objects, texts
 from jcache.fingerprint.readings import LOWEST, Readings
+from jcache.fingerprint.sets import items_in_order
 
 PLAIN: Final = frozenset({NoneType, bool, int, float, str})
 TUPLE: Final = "tuple"
@@ -32,6 +33,7 @@ ITEMS: Final = "items"
 COUNTS: Final = "counts"
 MORE: Final = "more"
 NEW: Final = "new"
+SUM: Final = "sum"
 _ARRAY: Final = "array"
 _OBJECT: Final = "object"
 _NAMED: Final = "named"
@@ -177,7 +179,7 @@ def _items(value: Any) -> Iterable[Any]:
         raise TypeError
     if kind in {set, frozenset} and not all(map(is_plain, value)):  # its order is that of addresses
         raise TypeError
-    return sorted(value, key=repr) if kind in {set, frozenset} else value
+    return items_in_order(value) if kind in {set, frozenset} else value
 
 
 def _container(kind: Any, items: list[Any]) -> Any:
@@ -213,7 +215,7 @@ def checked(settings: Any) -> Settings | None:
     """Return what was read as JSON; raise ValueError, KeyError or TypeError if it is nothing that `SetValues` makes."""
     maker = _Checker()
     for name, number, value in settings or ():
-        plain: Any = value.get(NEW, value.get(MORE, value)) if isinstance(value, dict) else value
+        plain: Any = value.get(NEW, value.get(MORE, value.get(SUM, value))) if isinstance(value, dict) else value
         pairs = plain.get(ITEMS, plain.get(COUNTS)) if isinstance(plain, dict) else None
         values = [plain] if pairs is None else pairs[TUPLE]
         for each in values:

@@ -21,7 +21,7 @@ from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.growth import MEMOS, counts, has_grown, is_memo, is_same, tells
 from jcache.fingerprint.logs import TALLIES
 from jcache.fingerprint.restored import SetValues
-from jcache.fingerprint.setters import Place, Setters, Space, by_name, stores
+from jcache.fingerprint.setters import Place, Setters, Space, adders, by_name, stores
 from jcache.fingerprint.settings import Settings
 from jcache.fingerprint.side_effects import HIDDEN, Changed, SideEffects
 from jcache.fingerprint.states import States
@@ -277,21 +277,20 @@ class ValueSnapshot(VisitedCode):
         """Return a function that sets again what a call has set; raise LookupError if that is not there."""
         if not settings:
             return lambda: None
-        places, dicts = stores(self._values, self._holders()), by_name(self._copies, self.alive)
-        return Setters(places, dicts, self._spaces.values()).all_of(settings)
+        places, sums = stores(self._values, holders := self._holders()), adders(self.counters, holders)
+        return Setters(places, by_name(self._copies, self.alive), self._spaces.values(), sums).all_of(settings)
 
     def side_effects(self, now: "ValueSnapshot") -> SideEffects:
         """Return what has counted or grown, as a later walk has found; what a served call sets again is left out: all
         of it where the function uses some of it for more than to count.
         """
-        counters, states = self.counters.items(), self._states.changed(now._states)
-        names = {_name_at(place) for place, each in counters if now.counters.get(place, each) != each}
+        names, states = self.sets.tallies(self.counters, now.counters, self._holders), self._states.changed(now._states)
         found = self._changed | names, self._attributes, self._grown, self._more, self._told, states
         self.effects = SideEffects(*map(frozenset[str], found))
         self.sets.is_complete &= not (states and self.sets)
         has_effects = self._sets_again and any(self.effects)
         if has_effects and (self.sets or self.effects.used_by(now)) and self.sets.take_all():
-            self.effects = SideEffects(frozenset(names), states=frozenset(states))
+            self.effects = SideEffects(states=frozenset(states))
         self.changed = self.changed_by(self.effects)
         return self.effects
 
