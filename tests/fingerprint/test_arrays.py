@@ -93,6 +93,15 @@ DTYPES = [
 ]  # fmt: skip
 
 
+def test_the_limits_of_a_dtype_are_the_same_whatever_was_asked_for() -> None:
+    """Numpy computes some of them when they are first asked for, and keeps them in the object that all code shares."""
+    keys = {key_of(np.finfo(each)) for each in ("f2", "f4", "f8")}
+    assert len(keys) == 3
+    for name in ("tiny", "resolution", "smallest_subnormal"):
+        assert getattr(np.finfo("f4"), name)
+    assert key_of(np.finfo("f4")) in keys and key_of(np.iinfo("i4")) != key_of(np.iinfo("i8"))
+
+
 def test_dtypes_are_told_apart_by_all_that_they_have() -> None:
     """Types, units, fields with their offsets and titles, and metadata, of an array as well."""
     assert len(set(map(key_of, DTYPES))) == len(DTYPES)

@@ -132,11 +132,14 @@ def _scalar(encoder: Any, value: Any) -> bytes:
     return several(b"scalar", [_dtype(encoder, value.dtype), tagged(b"content", content)])
 
 
+def _limits(encoder: Any, value: Any) -> bytes:  # which keep what is computed when it is asked for
+    return several(b"limits", [encoder.class_(type(value)), _dtype(encoder, value.dtype)])
+
+
 def _ufunc(encoder: Any, value: Any) -> bytes:
     name: str = value.__name__
     for home in ("numpy", "scipy.special", "ml_dtypes"):
-        module = sys.modules.get(home)
-        if module is not None and vars(module).get(name) is value:
+        if vars(sys.modules.get(home, sys)).get(name) is value:
             return several(b"ufunc", [text(f"{home}.{name}")])
     return several(b"opaque", [text(name), *functions_in(encoder, value)])
 
@@ -233,6 +236,7 @@ def _options_within(function: Any, depth: int = 3) -> Any:
 _TABLE: Final[tuple[tuple[Callable[[Any], Any], Callable[[Any, Any], bytes]], ...]] = (
     (lambda numpy: numpy.generic, _scalar),
     (lambda numpy: numpy.dtype, _dtype),
+    (lambda numpy: numpy.finfo, _limits),
     (lambda numpy: numpy.ufunc, _ufunc),
     (lambda numpy: numpy.random.Generator, _generator),
     (lambda numpy: numpy.random.BitGenerator, _bits),
