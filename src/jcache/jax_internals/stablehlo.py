@@ -17,7 +17,8 @@ from itertools import islice
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-_MARKER: Final = "jcache_trace"
+MARKER: Final = "jcache_trace"  # the names of operations
+WITNESS: Final = f"{MARKER}_witness"
 _CUSTOM_CALL: Final = "stablehlo.custom_call"
 _LAPACK: Final = ("lapack_", "blas_")
 _CALLBACK: Final = re.compile(r"xla_(?:ffi_)?(?:partitioned_)?python_(?:cpu|gpu)_callback")
@@ -64,7 +65,7 @@ def marker() -> Any:
     from jax._src.core import Primitive  # importing `jax.extend` takes longer than all else of a hit
     from jax.interpreters import mlir
 
-    primitive: Any = Primitive(_MARKER)
+    primitive: Any = Primitive(MARKER)
     primitive.multiple_results = True
     primitive.def_effectful_abstract_eval(
         lambda *_, trace, results, replay, callbacks, program_effects: (list(results), set(program_effects))
@@ -87,7 +88,7 @@ def _witness() -> Any:
         when_lowered(ctx.module_context.module)
         return [operand]
 
-    primitive: Any = Primitive(f"{_MARKER}_witness")
+    primitive: Any = Primitive(WITNESS)
     primitive.def_abstract_eval(lambda value, **_: value)
     always: dict[str, Any] = (
         {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
@@ -114,7 +115,7 @@ def _lower(
     call = vars(dialects)["hlo"].CustomCallOp(
         types,
         list(operands),
-        call_target_name=ir.StringAttr.get(_MARKER),
+        call_target_name=ir.StringAttr.get(MARKER),
         backend_config=ir.StringAttr.get(trace),
     )
     return call.results
@@ -123,7 +124,7 @@ def _lower(
 def trace_of(module: Any) -> str | None:
     """Return the trace in a marker, None if the module is no marker."""
     for operation in islice(_main(module).regions[0].blocks[0].operations, _MAX_MARKER_POSITION):
-        if _target(operation) == _MARKER:
+        if _target(operation) == MARKER:
             return str(operation.attributes["backend_config"].value)
     return None
 

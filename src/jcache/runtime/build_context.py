@@ -42,6 +42,7 @@ class Build:
         found: the dependencies that the fingerprint does not cover: files that were read and modules that were
             imported during the build, and the dependencies of the graphs that were loaded.
         reason: why the result must not be stored; None if it may be stored.
+        refused: the part of `reason` that is about what was read or done; a verb phrase.
         is_temporary: whether `reason` says nothing about the same build in another process.
         chance: what the build asked for that is another thing in each process.
     """
@@ -54,6 +55,7 @@ class Build:
         self.parents: dict[str, None] = {}
         self.found: dict[str, str] = {}
         self.reason: str | None = None
+        self.refused: str | None = None
         self.is_temporary = False
         self.chance: frozenset[str] = frozenset()
 
@@ -78,7 +80,7 @@ class Build:
             directories = places.directories(surroundings.program_directory()) | places.packages()
             self.found.update(places.bases_of(self.found, directories))
         self.chance = frozenset(read.chance)
-        self.is_temporary = read.is_temporary
+        self.is_temporary, self.refused = read.is_temporary, read.reason
         changed = [f"changed {each}" for each in process_state.changes_since(state)]
         reason = read.reason or next(iter(changed), None)
         self.reason = None if reason is None else f"it {reason}."

@@ -2,8 +2,8 @@
 
 A function is jitted by `jax.jit` twice, with the same options. A call at the top level goes to a jitted function that
 JAX traces through a `jcache.traces.resolver.Resolver`. A call while something else is traced or transformed, and any
-other use such as ``lower``, goes to the plain jitted function. So dispatch, donation, sharding and devices are JAX's
-own either way.
+other use such as ``lower``, goes to that of `jcache.traces.inside.Inside`. So dispatch, donation, sharding and devices
+are JAX's own either way.
 
 A failure of the cache is no failure of the program: the function is traced, and `Jitted.explain` says why.
 """
@@ -30,7 +30,8 @@ from jcache.runtime.build_context import is_nested
 from jcache.runtime.warn import warn_outside
 from jcache.runtime.worlds.judgement import Check
 from jcache.traces.arguments import holds_arguments
-from jcache.traces.resolver import DEPRECATED_OPTIONS, Resolver
+from jcache.traces.inside import DEPRECATED_OPTIONS
+from jcache.traces.resolver import Resolver
 from jcache.units import parse_choice
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Jitted:
         if not self._is_top_level():
             self._report_bypass()
             side_effects.settle_for(self._resolver.function)
-            return self._jitted(*args, **kwargs)
+            return self._elsewhere(*args, **kwargs)
         try:
             result = self._resolver.jitted(*args, **kwargs)
         except BaseException as error:
@@ -86,6 +87,11 @@ class Jitted:
             self._resolver.settle()
         return result
 
+    @property
+    def _elsewhere(self) -> Any:
+        """The jitted function of all uses but calls at the top level."""
+        return self._jitted if self._unfit is not None else self._resolver.inside.jitted
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Return the method of an instance."""
         return self if instance is None else types.MethodType(self, instance)
@@ -93,17 +99,17 @@ class Jitted:
     def lower(self, /, *args: Any, **kwargs: Any) -> Any:
         """Lower the function for some arguments, as with `jax.jit`."""
         side_effects.settle_for(self._resolver.function)
-        return self._jitted.lower(*args, **kwargs)
+        return self._elsewhere.lower(*args, **kwargs)
 
     def trace(self, /, *args: Any, **kwargs: Any) -> Any:
         """Trace the function for some arguments, as with `jax.jit`."""
         side_effects.settle_for(self._resolver.function)
-        return self._jitted.trace(*args, **kwargs)
+        return self._elsewhere.trace(*args, **kwargs)
 
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the shapes and dtypes of the result for some arguments, as with `jax.jit`."""
         side_effects.settle_for(self._resolver.function)
-        return self._jitted.eval_shape(*args, **kwargs)
+        return self._elsewhere.eval_shape(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of what `jax.jit` has made of the function."""
@@ -113,13 +119,14 @@ class Jitted:
 
     def clear_cache(self) -> None:
         """Make JAX forget the programs of this function that it has compiled in this process."""
-        self._jitted.clear_cache()
+        if self._resolver.inside.is_used:
+            self._elsewhere.clear_cache()
         self._resolver.jitted.clear_cache()
 
     def _cache_size(self) -> int:
         """Return the number of programs of this function in this process: one for all arguments of the same types."""
-        size: int = self._jitted._cache_size() + self._resolver.jitted._cache_size()
-        return size
+        size: int = self._elsewhere._cache_size() if self._resolver.inside.is_used else 0
+        return size + int(self._resolver.jitted._cache_size())
 
     def __repr__(self) -> str:
         return repr(self._jitted) if "__wrapped__" in vars(self) else "<PjitFunction>"  # as with `jax.jit`

@@ -11,10 +11,9 @@ then the executable for these is looked up again.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +22,7 @@ from jcache.errors import DamagedEntry, NotStorable, Unresolved
 from jcache.fingerprint.arguments import Call
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.io import memos
-from jcache.jax_internals import avals, meshes, preload, stablehlo, tracing
+from jcache.jax_internals import avals, jaxprs, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.effects import named
 from jcache.jax_internals.gc_pause import collector
@@ -34,6 +33,7 @@ from jcache.traces import missed_effects, pending_call, structures
 from jcache.traces.arguments import Arguments, flatten_again
 from jcache.traces.call_lookup import CallLookup, LookupResult
 from jcache.traces.hints import Hints
+from jcache.traces.inside import Inside, jitted
 from jcache.traces.keys import STATIC, Statics
 from jcache.traces.pending_call import PendingCall
 from jcache.traces.results import Remade, unflattened
@@ -42,7 +42,6 @@ from jcache.traces.stored_trace import NO_PROGRAM, StoredTrace
 if TYPE_CHECKING:
     from jcache.traces.miss import Miss
 
-DEPRECATED_OPTIONS: Final = frozenset({"backend", "device"})
 _SHARDINGS: Final = ("in_shardings", "out_shardings")
 
 
@@ -58,6 +57,7 @@ class Resolver:
     Attributes:
         lookup: the look-up of the function's calls.
         jitted: what `jax.jit` makes of the resolver; it is called like the function.
+        inside: the other uses of the function.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Resolver:
         self.depends_on = depends_on
         statics = Statics(function, *map(options.get, STATIC), keeps_unused=bool(options.get("keep_unused")))
         shardings = [options.get(name) for name in _SHARDINGS]
+        self.inside = Inside(function, options, statics)
         self.lookup = CallLookup(function, statics, shardings, check, depends_on, counts=counts)
         self.forget()
 
@@ -82,13 +83,12 @@ class Resolver:
         function, ours = self.function, weakref.ref(self)  # a cycle would keep alive what the function refers to
 
         def resolve(*args: Any, **kwargs: Any) -> Any:
+            jaxprs.check()
             resolver = ours()
             return function(*args, **kwargs) if resolver is None else resolver._resolve(args, kwargs)
 
-        tracing.give_name(resolve, function)
-        old = DEPRECATED_OPTIONS.intersection(self.options)  # JAX has warned of these already
-        with warnings.catch_warnings(action="ignore", category=DeprecationWarning) if old else nullcontext():
-            self.jitted: Any = tracing.jit(resolve, self.options)
+        self.jitted = jitted(resolve, function, self.options)
+        self.inside.is_traced_at(self.jitted)
 
     def is_settled(self) -> bool:
         """Return whether this thread has no call that waits for `settle`."""
@@ -119,7 +119,7 @@ class Resolver:
         finally:
             if not stands_in:  # a call that is served goes on without collections until its executable is loaded
                 collector.go_on()
-        return self.function(*args, **kwargs)
+        return self.inside.recorded_call(args, kwargs)
 
     def _stand_in(self, looked_up: LookupResult, stored: StoredTrace, started: tuple[float, float]) -> tuple[Any] | str:
         """Bind the marker, which stands for the stored program.
@@ -169,7 +169,7 @@ class Resolver:
                 vote.give_up()
             raise CannotReplay(remade)
         set_again()
-        memos.of_trace(parts_here(stored.opened.header, request.parts))
+        memos.served(parts_here(stored.opened.header, request.parts))
         missed_effects.note(self.function, self.options, self.lookup.statics, looked_up, stored)
         return (remade.value,)
 
@@ -183,6 +183,7 @@ class Resolver:
             raised.miss = miss
             pending_call.set_current(raised)
             raise
+        self.inside.note(miss.build.found, miss.build.chance, miss.build.refused)
         miss.take(values, treedef, partial(self._recipes, looked_up))
         leaves, request = request.leaves, request._replace(leaves=[], likes=[])
         miss.request = request  # JAX keeps `note_lowered` as long as the trace, so without tracers
@@ -244,7 +245,7 @@ class Resolver:
         """Call the function; return its result, the leaves and the treedef. What flattening reads is recorded, too."""
         from jax.tree_util import tree_flatten
 
-        result = self.function(*arguments.args, **arguments.kwargs)
+        result = self.inside.call(arguments.args, arguments.kwargs)
         values, treedef = tree_flatten(result)
         with suppress(Exception):  # errors of the program's classes, which JAX has met already
             flatten_again(self.lookup.statics, looked_up.given, looked_up.request.leaves)

@@ -118,16 +118,35 @@ def test_a_file_that_is_only_written(tmp_path: Path) -> None:
 
 
 def test_a_served_trace_hands_on_its_variables_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its key describes them in other words, which are no sign of a change."""
-    monkeypatch.setattr(memos, "_of_traces", {})
+    """To graphs. Its key describes them in other words, which are no sign of a change."""
+    monkeypatch.setattr(memos, "_of_served", {})
     monkeypatch.setenv("JCACHE_TEST_RATE", "2")
-    memos.of_trace({"environment JCACHE_TEST_RATE": "2", "environment JCACHE_TEST_NONE": "None", "global rate": "1"})
-    with Reads() as reads:
+    memos.served({"environment JCACHE_TEST_RATE": "2", "environment JCACHE_TEST_NONE": "None", "global rate": "1"})
+    with Reads() as of_trace, Reads(strict=False) as of_graph:
         pass
-    assert reads.reason is None and set(reads.parts) == {
+    assert of_graph.reason is None and set(of_graph.parts) == {
         "environment JCACHE_TEST_RATE",
         "environment JCACHE_TEST_NONE",
     }
+    assert of_trace.reason is None and not of_trace.parts  # a trace calls what is served only by the jaxpr of a trace
+
+
+def test_what_was_read_for_a_trace_is_handed_over(tmp_path: Path) -> None:
+    """To the block that uses the trace, unless it has changed meanwhile or could not be recorded."""
+    file = tmp_path / "rate"
+    file.write_text("1")
+    with Reads() as made:
+        file.read_text()
+    with Reads() as reads:
+        memos.hand_over(made.parts, {"`time.time` gives another time in each process"}, None)
+    assert reads.reason is None and reads.parts == made.parts and len(reads.chance) == 1
+    with Reads() as reads:
+        memos.hand_over({}, (), "wrote a file")
+    assert reads.reason == "wrote a file"
+    file.write_text("2")
+    with Reads() as reads:
+        memos.hand_over(made.parts, (), None)
+    assert "has changed since" in str(reads.reason)
 
 
 class Loop:

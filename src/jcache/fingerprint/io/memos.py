@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from jcache.attribution import Reader, is_own, package_of, reader
 from jcache.fingerprint.describe import attribute_of
+from jcache.fingerprint.io import open_blocks
 from jcache.fingerprint.io.digests import Look, is_read, label_of, names_in, now, path_of, seen, variable
 from jcache.jax_internals.registry import is_tracing
 
@@ -42,6 +43,7 @@ _LISTS: Final = frozenset({"os.listdir", "os.scandir"})
 Noted = dict[str, tuple[str, str]]  # label -> the label of a quick check, and its text then
 _of_lru: Final[WeakKeyDictionary[Any, Noted]] = WeakKeyDictionary()
 _of_traces: Final[Noted] = {}
+_of_served: Final[Noted] = {}  # for traces that are served, which no trace uses
 _unused_lookups: Final[dict[tuple[int, int, str], int]] = {}
 _lost = ""  # why something could not be recorded
 
@@ -98,12 +100,43 @@ def _evidence(event: str, name: str) -> tuple[str, tuple[str, str]]:
     return label_of(Look.FILE, path), (label_of(Look.STATUS, path), seen(path, Look.STATUS))
 
 
-def of_trace(parts: Mapping[str, str]) -> None:
-    """Record what was read for a trace, which was made or is served from the disk: later blocks may use it alike."""
+def served(parts: Mapping[str, str]) -> None:
+    """Record what was read for a trace that is served from the disk, which a graph may use."""
     for label, text in parts.items():
         if is_read(label):  # a variable that the code names is described otherwise in the key
             is_variable = label.startswith(f"{_ENVIRONMENT} ")
-            _of_traces[label] = label, variable(path_of(label)) if is_variable else text
+            _of_served[label] = label, variable(path_of(label)) if is_variable else text
+
+
+def hand_over(parts: Mapping[str, str], chance: Iterable[str], reason: str | None) -> None:
+    """Give the open blocks of this thread what was read for a trace that they use.
+
+    Args:
+        parts: what was read, by label, with what was found then.
+        chance: what is another thing in each process.
+        reason: why no result may be stored that it was used for; None if it may.
+    """
+    open_blocks.report(open_blocks.of_this_thread(), _hand_over, (parts, chance, reason))
+
+
+def _hand_over(
+    blocks: Iterable[Reads], _frame: FrameType, parts: Mapping[str, str], chance: Iterable[str], reason: str | None
+) -> None:
+    labels = [label for label in parts if is_read(label)]
+    today = now(labels)
+    for block in blocks:
+        block.chance.update(chance)
+        if reason is not None:
+            block.refuse(reason)
+        for label in labels:
+            _give(block, label, is_same=today[label] == parts[label])
+
+
+def _give(block: Reads, label: str, *, is_same: bool) -> None:
+    if is_same:
+        block.adopt(label)
+    else:
+        block.refuse(f"used a result for which {label} was read, which has changed since")
 
 
 def hits() -> dict[Any, int]:
@@ -126,12 +159,9 @@ def hand_on(blocks: Iterable[Reads], _frame: FrameType, before: Mapping[Any, int
     lru = [(each, _of_lru.get(each, {})) for each in _noted()]
     for block in blocks:
         taken = [noted.copy().items() for each, noted in lru if each.cache_info().hits > before.get(each, 0)]
-        taken.append(_of_traces.copy().items())
+        taken += [_of_traces.copy().items(), *([] if block.strict else [_of_served.copy().items()])]
         for label, (check, text) in (each for noted in taken for each in noted):
-            if now([check])[check] != text:
-                block.refuse(f"used a result for which {label} was read, which has changed since")
-            else:
-                block.adopt(label)
+            _give(block, label, is_same=now([check])[check] == text)
         if _lost and any(taken):
             block.refuse(_lost)
 

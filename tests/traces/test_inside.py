@@ -1,0 +1,54 @@
+"""A function is traced once for arguments of certain types, whatever uses it, as with `jax.jit`."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.jax_programs import run
+
+pytestmark = pytest.mark.jax
+PROGRAM = """
+import json, pathlib, sys
+import jax, jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+rate, traced = pathlib.Path(sys.argv[2]), []
+x = jnp.ones(3)
+
+@jcache.jit
+def inner(x):
+    traced.append("inner")
+    return x * float(rate.read_text())
+
+@jcache.jit
+def outer(x):
+    traced.append("outer")
+    return inner(x) + 1
+
+results = [float(eval(use)[0]) for use in sys.argv[3:]]
+print(json.dumps([results, traced, [each.outcome for each in jcache.stats().traces.calls if each.key]]))
+"""
+USES: dict[tuple[str, ...], list[str]] = {
+    ("inner(x)", "outer(x)"): ["stored", "stored"],
+    ("outer(x)", "inner(x)"): ["stored", "stored"],
+    ("inner.lower(x).compile()(x)", "inner(x)"): ["stored"],
+    ("jax.grad(lambda x: inner(x).sum())(x)", "inner(x)"): ["stored"],
+}
+
+
+@pytest.mark.parametrize("uses", USES)
+def test_what_a_function_has_read_counts_where_its_jaxpr_is_used(uses: tuple[str, ...], tmp_path: Path) -> None:
+    """It is read once, and a change of it is seen by the functions that use the jaxpr."""
+    rate = tmp_path / "rate"
+
+    def start(text: str) -> tuple[list[float], list[str], list[str]]:
+        rate.write_text(text)
+        results, traced, outcomes = run(PROGRAM, tmp_path / "root", rate, *uses).value
+        return results, traced, outcomes
+
+    first = start("2")
+    assert first[2] == USES[uses] and len(first[1]) == len({*first[1]})
+    assert start("2") == (first[0], ["inner"] * (len(uses) - len(first[2])), ["hit"] * len(first[2]))
+    changed = start("3")
+    assert changed[0] != first[0] and "hit" not in changed[2]
+    assert start("3")[0] == changed[0]
