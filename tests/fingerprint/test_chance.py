@@ -41,6 +41,11 @@ NAMED = {
     "secrets": ("secrets.token_hex()", "`secrets.token_hex` gives another random value in each process"),
     "urandom": ("os.urandom(1)", "`os.urandom` gives another random value in each process"),
     "random": ("random.random()", "`random.random` draws another random value in each process"),
+    "random.seed": ("random.seed(0)", "`random.seed` sets the state of a random generator of the process"),
+    "numpy.random.seed": (
+        "np.random.seed(0)",
+        "`numpy.random.seed` sets the state of a random generator of the process",
+    ),
     "random from": ("choice([1])", "`random.choice` draws another random value in each process"),
     "numpy.random": ("np.random.rand(3)", "`numpy.random.mtrand.rand` draws another random value in each process"),
     "no seed": ("random.Random()", "`random.Random` without a seed gives another random value in each process"),

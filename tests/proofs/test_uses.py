@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.jax_programs import run
 
-pytestmark = [pytest.mark.jax, pytest.mark.whole]
+pytestmark = [pytest.mark.jax, pytest.mark.whole, pytest.mark.smoke, pytest.mark.full]
 PROGRAM = """
 import functools, json, sys
 import jax, jax.numpy as jnp, numpy as np

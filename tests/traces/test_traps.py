@@ -213,7 +213,13 @@ def noisy(x):
 def scaled(x):
     return x * random.random()
 
-drawn = [order(5).tolist(), order(5).tolist(), noisy(jnp.zeros(2)).tolist(), float(scaled(1.0))]
+@jcache.jit
+def seeded(x):
+    random.seed(3)
+    np.random.seed(3)
+    return x * random.random() + np.random.normal()
+
+drawn = [order(5).tolist(), order(5).tolist(), noisy(jnp.zeros(2)).tolist(), float(scaled(1.0)), float(seeded(1.0))]
 print(json.dumps([drawn, np.random.normal(), random.random()]))
 """
 ALIKE = (

@@ -11,7 +11,7 @@ from jcache.errors import GraphKeyError
 from jcache.fingerprint import name_resolution, origins, places
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.attributes import ALL, FIELDS, HANDED_ON
-from jcache.fingerprint.chance import STATE_OF
+from jcache.fingerprint.chance import STATE_OF, are_seeds
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
 from jcache.fingerprint.loose import LooseDigests, ModuleGlobals
@@ -167,7 +167,8 @@ def _changes(then: Fingerprint, function: Any, args: Sequence[Any], kwargs: Mapp
         return [str(error)]
     states = {label: text for label, text in then.loose.items() if label.startswith(STATE_OF)}
     then.snapshot.has_drawn = any(now.loose.get(label) != text for label, text in states.items())
-    told = [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
+    told = ["a random generator was seeded"] if then.snapshot.has_drawn and are_seeds(now.chance) else []
+    told += [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
     told += then.snapshot.side_effects(now.snapshot).used_by(now.snapshot)
     told += then.snapshot.sets.settle(then.snapshot.alive)
     parts = ({label: text for label, text in each.parts.items() if label != places.LABEL} for each in (then, now))

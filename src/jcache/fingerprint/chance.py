@@ -47,6 +47,9 @@ ZONED: Final = frozenset({"astimezone", "fromtimestamp", "timestamp"})  # method
 _SEEDED: Final = frozenset(
     {"Random", "default_rng", "RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence"}
 )
+_SEEDING: Final = frozenset({"seed", "setstate", "set_state"})  # methods of the generators of the process
+_SEEDERS: Final = frozenset({"numpy.random.mtrand.seed", "numpy.random.seed"})  # which are no methods
+_SEEDS: Final = "sets the state of a random generator of the process"
 _LOCAL: Final = frozenset({"time.ctime", "time.localtime"})  # which may be given any moment
 _CALLED: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 _COMPILED: Final = ("cython_function_or_method", "builtin_function_or_method", "method")
@@ -77,9 +80,12 @@ def unrepeatable(value: Any, given: Iterable[object] = ()) -> Unrepeatable | Non
     if not isinstance(value, _CALLED) and type(value).__name__ not in _COMPILED:
         return None
     if is_shared_random(value):
-        words = f"`{_home(value.__self__)}.{value.__name__}` draws {_RANDOM}"
+        does = _SEEDS if value.__name__ in _SEEDING else f"draws {_RANDOM}"
+        words = f"`{_home(value.__self__)}.{value.__name__}` {does}"
         return Unrepeatable(words, generator=value.__self__)
     name = name_of(value)
+    if name in _SEEDERS:
+        return Unrepeatable(f"`{name}` {_SEEDS}", generator=_legacy())
     if name in facts.FACTS:
         return Unrepeatable("", f"host {name}", lambda: facts.fact(name))
     gives = _GIVES.get(name)
@@ -126,6 +132,11 @@ def are_times(words: Iterable[str]) -> bool:
     return bool(found) and all(each.startswith("`time.") or each.endswith(_TIME) for each in found)
 
 
+def are_seeds(words: Iterable[str]) -> bool:
+    """Return whether one of some sentences names a function that seeds a random generator of the process."""
+    return any(each.endswith(_SEEDS) for each in words)
+
+
 def is_calendar(value: Any) -> bool:
     """Return whether a value is `datetime.datetime` or `datetime.date`, which have methods for the present date."""
     return value is datetime.datetime or value is datetime.date
@@ -143,8 +154,12 @@ def is_shared_random(value: Any) -> bool:
 def is_shared_generator(value: Any) -> bool:
     """Return whether a value is the generator of the functions of ``random`` or ``numpy.random``."""
     hidden = getattr(sys.modules.get("random"), "_inst", None)
-    legacy = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
-    return value is not None and (value is hidden or value is legacy)
+    return value is not None and (value is hidden or value is _legacy())
+
+
+def _legacy() -> Any:
+    """Return the generator of the functions of ``numpy.random``; None if it is not imported."""
+    return getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
 
 
 def is_generator(value: Any) -> bool:

@@ -7,9 +7,11 @@ JAX traces a jitted function once for arguments of certain types, whether it is 
 
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jcache.jax_internals.stablehlo import MARKER, WITNESS
+
+_OUT_TREE: Final = ("out_tree", "_out_tree")  # the latter before jax 0.7
 
 
 class NotTraced(Exception):
@@ -62,7 +64,8 @@ def known_of(jitted: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Known 
     finally:
         _asking.is_on = before
     jaxpr = _without_witness(traced.jaxpr)
-    return None if jaxpr is None else Known(jaxpr, getattr(traced, "out_tree", None) or vars(traced)["_out_tree"])
+    out_tree = next(getattr(traced, name) for name in _OUT_TREE if hasattr(traced, name))
+    return None if jaxpr is None else Known(jaxpr, out_tree)
 
 
 def _without_witness(jaxpr: Any) -> Any:
