@@ -10,7 +10,7 @@ from tests.helpers.jax_programs import run
 
 pytestmark = [pytest.mark.jax, pytest.mark.whole, pytest.mark.smoke, pytest.mark.full]
 PROGRAM = """
-import functools, json, sys
+import functools, json, os, sys
 import jax, jax.numpy as jnp, numpy as np
 import jcache
 jcache.enable(sys.argv[1], strict=True)
@@ -20,6 +20,10 @@ def made(number, draws):
     told, drawn = [], np.random.default_rng(0)
     def noise(name, x):
         told.append((name, x.shape))
+        if draws == "file":
+            with open(sys.argv[4]) as file: return float(file.read()) + number
+        if draws == "size":
+            return os.path.getsize(sys.argv[4]) + number
         return drawn.normal() if draws else 2.0 + number
     @jit
     def inner(x): return x * noise("inner", x)
@@ -56,9 +60,27 @@ USES = (
 SEQUENCES = 40
 
 
+def drawn_from(chance: random.Random, kinds: list[object], count: int) -> list[tuple[object, list[str]]]:
+    """Return sequences of uses, each with what its functions use while they are traced."""
+    return [(kinds[at % len(kinds)], [chance.choice(USES) for _ in range(chance.randint(2, 6))]) for at in range(count)]
+
+
+def test_a_change_is_seen_by_all_uses(tmp_path: Path, chance: random.Random) -> None:
+    """Whichever use has read the file: another one that has used its trace is not served after a change."""
+    drawn, rate = drawn_from(chance, ["file", "size"], SEQUENCES // 2), tmp_path / "rate"
+    expected: dict[str, list[list[object]]] = {}
+    for text in ("2", "2", "30", "30", "2"):
+        rate.write_text(text)
+        if text not in expected:
+            expected[text] = run(PROGRAM, tmp_path / "root", "jax", json.dumps(drawn), rate).value
+        found = run(PROGRAM, tmp_path / "root", "jcache", json.dumps(drawn), rate).value
+        for (_, given), (_, right), sequence in zip(found, expected[text], drawn, strict=True):
+            assert given == right, (text, sequence)
+
+
 def test_each_use_traces_what_it_would_trace_under_jax(tmp_path: Path, chance: random.Random) -> None:
     """The results are the same in all starts; in the first one, functions are traced in the same order as well."""
-    drawn = [(number % 2, [chance.choice(USES) for _ in range(chance.randint(2, 6))]) for number in range(SEQUENCES)]
+    drawn = drawn_from(chance, [0, 1], SEQUENCES)
 
     def told(jit: str) -> list[list[object]]:
         found: list[list[object]] = run(PROGRAM, tmp_path / "root", jit, json.dumps(drawn)).value
