@@ -36,6 +36,18 @@ USES: dict[tuple[str, ...], list[str]] = {
 }
 
 
+CHANGED = PROGRAM.replace("results = ", "inner(x); rate.write_text('5'); inner(jnp.ones(4)); results = ")
+
+
+def test_a_change_between_two_traces_is_seen(tmp_path: Path) -> None:
+    """The first jaxpr was made from what the file held before, so what uses it is not stored."""
+    rate, uses = tmp_path / "rate", ("outer(x)", "outer(jnp.ones(4))")
+    for start in range(2):
+        rate.write_text("2")
+        results, _, outcomes = run(CHANGED, tmp_path / "root", rate, *uses).value
+        assert "hit" not in outcomes[2:] and (start or results == [3.0, 6.0])
+
+
 @pytest.mark.parametrize("uses", USES)
 def test_what_a_function_has_read_counts_where_its_jaxpr_is_used(uses: tuple[str, ...], tmp_path: Path) -> None:
     """It is read once, and a change of it is seen by the functions that use the jaxpr."""

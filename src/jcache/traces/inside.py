@@ -62,11 +62,14 @@ class Inside:
         return jitted(trace, function, self._options)
 
     def is_traced_at(self, at_top: Any) -> None:
-        """Use the jaxprs of a jitted function for the calls at the top level from now on."""
+        """Use, from now on, the jaxprs of the jitted function that calls at the top level go to."""
         self._at_top = weakref.ref(at_top)
 
     def note(self, read: Mapping[str, str], chance: Iterable[str], reason: str | None) -> None:
-        """Note what a trace of the function has read."""
+        """Note what a trace of the function has read, and why no result may be stored that uses it, or None."""
+        changed = [label for label, text in read.items() if self._read.get(label, text) != text]
+        if changed:  # nobody knows any more which of the jaxprs was made from which of the two
+            reason = reason or f"used what was traced before a change of {changed[0]}"
         self._read.update(read)
         self._chance.update(chance)
         self._reason = self._reason or reason
