@@ -17,6 +17,7 @@ from jcache.fingerprint import jax_options
 _ABSENT: Final = object()
 _FILTERS: Final = "the filters of warnings"
 _MODULES: Final = "the modules that are imported"
+_WITHOUT_FILTERS: Final = ("jax.", "jaxlib.", "jcache.")  # which import more modules while they trace
 _LAST: Final = "last_"  # names of sys that an interactive Python sets after an error
 _STATES: Final[Mapping[str, Callable[[], object]]] = {
     "JAX's options": jax_options.values,
@@ -25,7 +26,7 @@ _STATES: Final[Mapping[str, Callable[[], object]]] = {
     "the recursion limit": sys.getrecursionlimit,
     "how often threads are switched": sys.getswitchinterval,
     _FILTERS: lambda: [*warnings.filters],
-    _MODULES: lambda: {name for name in [*sys.modules] if "." not in name},
+    _MODULES: lambda: {name for name in [*sys.modules] if not name.startswith(_WITHOUT_FILTERS)},
     "which levels of logs are disabled": lambda: _of("logging", "root.manager.disable"),
     "the context of decimal numbers": lambda: _decimals(),
 }
@@ -39,7 +40,7 @@ def taken() -> dict[str, object]:
 
 
 def changes_since(before: Mapping[str, object]) -> list[str]:
-    """Return what has changed since a state was taken, but for what a package brings that was imported meanwhile.
+    """Return what has changed since a state was taken, but for what modules bring that were imported meanwhile.
 
     That may be a new logger, a context of decimal numbers, or filters of warnings.
     """

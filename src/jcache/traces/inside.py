@@ -74,6 +74,11 @@ class Inside:
         self._chance.update(chance)
         self._reason = self._reason or reason
 
+    def hand_on(self) -> None:
+        """Give the open blocks of this thread what was read, since JAX does not say when it uses a jaxpr again."""
+        if self._read or self._chance or self._reason:
+            memos.hand_over(self._read, self._chance, self._reason)
+
     @property
     def is_used(self) -> bool:
         """Whether there has been such a use."""
@@ -102,7 +107,7 @@ class Inside:
         leaves = [] if known is None else self._leaves(args, kwargs)
         if known is None or len(leaves) != known.number:
             return self._function(*args, **kwargs)
-        memos.hand_over(self._read, self._chance, self._reason)
+        self.hand_on()
         return jaxprs.evaluated(known, leaves)
 
     def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -76,7 +76,9 @@ class Jitted:
         if not self._is_top_level():
             self._report_bypass()
             side_effects.settle_for(self._resolver.function)
-            return self._elsewhere(*args, **kwargs)
+            result = self._elsewhere(*args, **kwargs)
+            self._resolver.inside.hand_on()
+            return result
         try:
             result = self._resolver.jitted(*args, **kwargs)
         except BaseException as error:

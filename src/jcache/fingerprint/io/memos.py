@@ -116,7 +116,8 @@ def hand_over(parts: Mapping[str, str], chance: Iterable[str], reason: str | Non
         chance: what is another thing in each process.
         reason: why no result may be stored that it was used for; None if it may.
     """
-    open_blocks.report(open_blocks.of_this_thread(), _hand_over, (parts, chance, reason))
+    if blocks := open_blocks.of_this_thread():
+        open_blocks.report(blocks, _hand_over, (parts, chance, reason))
 
 
 def _hand_over(
