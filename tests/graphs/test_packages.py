@@ -1,6 +1,5 @@
 """Graphs that are values of scipy, pandas and networkx: the next process gets the very same, or they are not stored."""
 
-import datetime
 import json
 import subprocess
 import sys
@@ -229,8 +228,8 @@ class Unfit:
         return matrix
 
     @staticmethod
-    def dates() -> Any:
-        return pytest.importorskip("pandas").Series([datetime.date(2020, 1, 1)])
+    def objects() -> Any:
+        return pytest.importorskip("pandas").Series([object()])
 
     @staticmethod
     def sparse_column() -> Any:
