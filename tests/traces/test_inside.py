@@ -36,6 +36,34 @@ USES: dict[tuple[str, ...], list[str]] = {
 }
 
 
+GRAPH = """
+import json, os, sys
+import jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+
+@jcache.jit
+def inner(x):
+    return x * os.path.getsize(sys.argv[2])
+
+@jcache.graph
+def table(n):
+    return [float(each) * n for each in inner(jnp.ones(2))]
+
+inner(jnp.ones(2))
+print(json.dumps([table(2), jcache.stats().graphs.hits]))
+"""
+
+
+def test_a_graph_depends_on_what_a_function_has_read_that_was_traced_before(tmp_path: Path) -> None:
+    """It calls a jitted function that JAX does not trace again."""
+    file = tmp_path / "file"
+    file.write_text("a")
+    assert [run(GRAPH, tmp_path / "root", file).value for _ in range(2)] == [[[2.0, 2.0], 0], [[2.0, 2.0], 1]]
+    file.write_text("abc")
+    assert run(GRAPH, tmp_path / "root", file).value == [[6.0, 6.0], 0]
+
+
 CHANGED = PROGRAM.replace("results = ", "inner(x); rate.write_text('5'); inner(jnp.ones(4)); results = ")
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jcache.fingerprint.depends_on import Dependency, parse_depends_on
 from jcache.fingerprint.io.audit import record_always
+from jcache.fingerprint.io.open_blocks import are_none
 from jcache.jax_internals import tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
@@ -87,6 +88,8 @@ class Jitted:
             return self(*args, **kwargs)
         if not self._is_settled():
             self._resolver.settle()
+        if not are_none():
+            self._resolver.inside.hand_on()
         return result
 
     @property
