@@ -16,7 +16,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -121,9 +121,11 @@ def hand_over(parts: Mapping[str, str], chance: Iterable[str], reason: str | Non
 
 
 def _hand_over(
-    blocks: Iterable[Reads], _frame: FrameType, parts: Mapping[str, str], chance: Iterable[str], reason: str | None
+    blocks: Sequence[Reads], _frame: FrameType, parts: Mapping[str, str], chance: Iterable[str], reason: str | None
 ) -> None:
-    labels = [label for label in parts if is_read(label)]
+    labels = [
+        label for label, text in parts.items() if is_read(label) and not all(each.has(label, text) for each in blocks)
+    ]
     today = now(labels)
     for block in blocks:
         block.chance.update(chance)

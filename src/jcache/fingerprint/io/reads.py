@@ -140,6 +140,10 @@ class Reads:
         elif self.reason is None and not _is_installed(os.path.join(os.getcwd(), path)):
             self._texts.update((each, text) for each, text in now([label]).items() if each not in self._texts)
 
+    def has(self, label: str, text: str) -> bool:
+        """Return whether a read is recorded already, with what was found then."""
+        return self._texts.get(label) == text
+
     def _is_own(self, path: str) -> bool:
         """Return whether the block itself has written a file, or made a directory that contains it."""
         if path in self._written:
