@@ -23,7 +23,7 @@ from jcache.fingerprint.visited import ARGUMENT
 _RECEIVER: Final = f"{ARGUMENT}self"
 _ATTRIBUTE: Final = "attribute "  # the beginning of the labels of what classes and functions hold
 _NUMBERS: Final = frozenset({int, float})
-_VERSION: Final = b"fingerprint 10 %d.%d" % sys.version_info[:2]
+_VERSION: Final = b"fingerprint 11 %d.%d" % sys.version_info[:2]
 """Version of the rules for fingerprints, and of Python, because fingerprints cover bytecode. The number goes up when a
 rule turns out to be too weak, so that nothing stored under the old rule is served."""
 
