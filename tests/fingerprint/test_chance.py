@@ -11,7 +11,7 @@ import pytest
 from jcache import clock
 from jcache.errors import GraphKeyError
 from jcache.fingerprint import Fingerprint, fingerprint
-from jcache.fingerprint.chance import are_times
+from jcache.fingerprint.chance import are_draws, are_times
 from tests.helpers.fingerprints import imported, of
 
 HEAD = """
@@ -165,3 +165,17 @@ def test_the_states_of_shared_generators_are_told_beside_the_key() -> None:
     assert len({each.key for each in found}) == 1
     assert found[0].loose == found[1].loose and len(found[0].loose) == 2
     assert found[0].loose != found[2].loose != found[3].loose != found[0].loose
+
+
+def test_draws_are_told_from_other_chance() -> None:
+    """What the states of generators decide is known where the states are; the time and random bytes are not."""
+    drawn = [fingerprint(each).chance for each in (lambda: random.random(), lambda: np.random.rand())]
+    recorded = "`random.gauss`", "`numpy.random.rand`"
+    assert all(each and are_draws(each) for each in (*drawn, recorded))
+    others = (
+        "`time.time`",
+        "`os.urandom`",
+        "`random._urandom`",
+        "`numpy.random.default_rng` without a seed gives another",
+    )
+    assert not any(are_draws([*recorded, each]) for each in others)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from jcache.fingerprint.restored import are_once
 from tests.helpers.fingerprints import imported
 from tests.helpers.set_values import called, set_again, source
 
@@ -168,3 +169,15 @@ def build(x):
     with imported(tmp_path, text) as model:
         set_again(model, settings)
         assert changed == [] and not hasattr(model.one, "made") and model.two.made == (1, 1, 1)
+
+
+def test_counts_and_states_are_set_once() -> None:
+    """A second trace in a process would count or draw again; a flag, a table or a text is the same again."""
+    once = [
+        ["f.n", 0, 3],
+        ["f.n", 0, {"sum": 1}],
+        ["LOG", 0, {"more": {"list": [1]}}],
+        ["(generator)", 0, {"text": []}],
+    ]
+    other = [["f.on", 0, True], ["f.name", 0, "a"], ["f.rate", 0, 0.5], ["TABLE", 0, {"items": {"tuple": []}}]]
+    assert all(are_once([each, *other]) for each in once) and not are_once(other) and not are_once(None)

@@ -36,6 +36,12 @@ def test_seconds_may_be_others_where_only_the_time_differs() -> None:
     assert "what it sets was" in str(difference(now, later, seconds=0.1))  # tracing took no such time
 
 
+def test_the_state_of_a_generator_is_not_shown() -> None:
+    """It is a long number, which says nothing."""
+    then, now = (TRACE._replace(settings=[["(generator)", 0, {"text": ["bytes", state]}]]) for state in ("5b", "5c"))
+    assert difference(then, now) == "it left a random generator in another state"
+
+
 def test_long_texts_are_cut_around_the_difference() -> None:
     """Both are shown from the same place on."""
     then, now = (TRACE._replace(structure=["*" * 500, name, "*" * 500]) for name in ("old", "new"))

@@ -92,3 +92,31 @@ def test_what_a_function_has_read_counts_where_its_jaxpr_is_used(uses: tuple[str
     changed = start("3")
     assert changed[0] != first[0] and "hit" not in changed[2]
     assert start("3")[0] == changed[0]
+
+
+TWICE = """
+import json, sys
+import jax, numpy as np
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+rng = np.random.default_rng(0)
+
+@jcache.jit
+def drawn(x):
+    return x + rng.normal()
+
+values = [float(eval(use)) for use in sys.argv[2:]]
+print(json.dumps([values, [each.reason for each in jcache.stats().traces.calls]]))
+"""
+
+
+@pytest.mark.parametrize(
+    "uses", [["drawn(1.0)", "jax.jit(lambda x: -drawn(x))(1.0)"], ["jax.grad(drawn)(1.0)", "drawn(1.0)", "drawn(1)"]]
+)
+def test_what_draws_and_is_used_inside_others_is_not_served(uses: list[str], tmp_path: Path) -> None:
+    """JAX would trace it once for both, so that each start draws once, and all starts the same numbers."""
+    first, _ = run(TWICE, tmp_path, *uses).value
+    for _ in range(2):
+        values, reasons = run(TWICE, tmp_path, *uses).value
+        assert values == first
+        assert "it counts, or draws random numbers, and is used inside others as well" in reasons

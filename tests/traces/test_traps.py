@@ -197,7 +197,7 @@ SEEDED = """
 import json, random, sys
 import jcache
 jcache.enable(sys.argv[1], strict=True)
-import jax.numpy as jnp, numpy as np
+import jax, jax.numpy as jnp, numpy as np
 random.seed(1)
 np.random.seed(0)
 
@@ -219,8 +219,31 @@ def seeded(x):
     np.random.seed(3)
     return x * random.random() + np.random.normal()
 
+own, alone, count = np.random.default_rng(1), np.random.default_rng(2), 0
+
+@jcache.jit
+def shared(x):
+    return x + own.normal()
+
+@jcache.jit
+def alone_drawn(x):
+    return x + alone.normal()
+
+@jcache.jit
+def counted(x):
+    global count
+    count += 1
+    return x + count
+
+@jcache.jit
+def outer(x):
+    return shared(x) + own.normal()
+
 drawn = [order(5).tolist(), order(5).tolist(), noisy(jnp.zeros(2)).tolist(), float(scaled(1.0)), float(seeded(1.0))]
-print(json.dumps([drawn, np.random.normal(), random.random()]))
+drawn += [float(outer(1.0)), float(shared(1.0)), float(alone_drawn(1.0)), float(jax.jit(lambda x: -shared(x))(1.0))]
+drawn += [float(counted(1.0)), float(jax.grad(lambda x: counted(x) * x)(1.0)), count, alone.normal(), own.normal()]
+hits = sorted(each.name for each in jcache.stats().traces.calls if each.outcome == "hit")
+print(json.dumps([[drawn, np.random.normal(), random.random()], hits]))
 """
 ALIKE = (
     PLAIN
@@ -311,10 +334,12 @@ def test_objects_that_a_later_process_would_not_have_are_no_reason_to_fail(tmp_p
 
 
 def test_a_generator_that_the_program_has_seeded_goes_on_as_without_jcache(tmp_path: Path) -> None:
-    """What draws from a generator of the process is traced or built each time, once two starts had its same state."""
-    cold = run(SEEDED, tmp_path / "root").value
-    for _ in range(3):
-        assert run(SEEDED, tmp_path / "root").value == cold
+    """A trace is served with the state in which its generator is left; a graph that draws is built each time."""
+    cold, _ = run(SEEDED, tmp_path / "root").value
+    for start in range(3):
+        drawn, hits = run(SEEDED, tmp_path / "root").value
+        assert drawn == cold
+        assert hits == sorted(["alone_drawn", "shared"] + ["noisy", "scaled", "seeded"] * (start > 0))
     check_clean(tmp_path / "root")
 
 

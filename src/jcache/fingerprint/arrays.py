@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jcache.fingerprint.attributes import ALL
-from jcache.fingerprint.chance import STATE_OF, is_shared_generator, state_of
 from jcache.fingerprint.encoding import constant, several, tagged, text
+from jcache.fingerprint.generators import encode_bits, encode_generator, encode_random_state
 from jcache.fingerprint.opaque import functions_in
 from jcache.fingerprint.refusals import Refused
 
@@ -144,23 +144,6 @@ def _ufunc(encoder: Any, value: Any) -> bytes:
     return several(b"opaque", [text(name), *functions_in(encoder, value)])
 
 
-def _generator(encoder: Any, value: Any) -> bytes:
-    return several(b"generator", [encoder.class_(type(value)), _bits(encoder, value.bit_generator)])
-
-
-def _random_state(encoder: Any, value: Any) -> bytes:
-    if is_shared_generator(value):
-        encoder.set_aside(STATE_OF + type(value).__qualname__, state_of(value))
-        return several(b"randomstate", [])
-    return several(b"randomstate", [encoder.encode(value.get_state(legacy=False))])
-
-
-def _bits(encoder: Any, value: Any) -> bytes:
-    spawned = getattr(getattr(value, "seed_seq", None), "n_children_spawned", 0)
-    more = [encoder.encode(spawned)] if spawned else []
-    return several(b"bits", [encoder.class_(type(value)), encoder.encode(value.state), *more])
-
-
 def _jax_array(encoder: Any, array: Any) -> bytes:
     jax, numpy = sys.modules["jax"], sys.modules["numpy"]
     encoder.library()
@@ -199,6 +182,7 @@ def _jitted(encoder: Any, value: Any) -> bytes:
     if named is not None:
         return named
     encoder.library()
+    encoder.snapshot.reaches_jitted = True
     options = getattr(value, "_jit_info", None) or _options_within(getattr(value, "_cache_miss", None))
     beside = encoder.beside(value, _OF_JITTED)
     return several(b"jit", [encoder.encode(getattr(value, "__wrapped__", None)), encoder.encode(options), *beside])
@@ -238,9 +222,9 @@ _TABLE: Final[tuple[tuple[Callable[[Any], Any], Callable[[Any, Any], bytes]], ..
     (lambda numpy: numpy.dtype, _dtype),
     (lambda numpy: numpy.finfo, _limits),
     (lambda numpy: numpy.ufunc, _ufunc),
-    (lambda numpy: numpy.random.Generator, _generator),
-    (lambda numpy: numpy.random.BitGenerator, _bits),
-    (lambda numpy: numpy.random.RandomState, _random_state),
+    (lambda numpy: numpy.random.Generator, encode_generator),
+    (lambda numpy: numpy.random.BitGenerator, encode_bits),
+    (lambda numpy: numpy.random.RandomState, encode_random_state),
 )
 
 

@@ -11,7 +11,7 @@ from jcache.errors import GraphKeyError
 from jcache.fingerprint import name_resolution, origins, places
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.attributes import ALL, FIELDS, HANDED_ON
-from jcache.fingerprint.chance import STATE_OF, are_seeds
+from jcache.fingerprint.chance import are_seeds
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
 from jcache.fingerprint.loose import LooseDigests, ModuleGlobals
@@ -93,8 +93,7 @@ def fingerprint(
         walk.snapshot.reads_variables = not walk.names.isdisjoint(REACH_VARIABLES)
         labels = sorted(walk.parts)
         parts = Frozen([*((label, walk.parts[label].words) for label in labels), *places.part_of(walk.loose).items()])
-        aside = [each for each in walk.loose if each[0].startswith(STATE_OF)] if before else walk.loose
-        loose = LooseDigests().by_label(aside)
+        loose = LooseDigests().by_label([] if before else walk.loose)
         return Fingerprint(
             name, total(walk.parts).hex(), parts, for_trace, tuple(sorted(walk.chance)), Frozen(sorted(loose.items())),
             walk.snapshot, depends_on,
@@ -165,9 +164,9 @@ def _changes(then: Fingerprint, function: Any, args: Sequence[Any], kwargs: Mapp
         )
     except GraphKeyError as error:
         return [str(error)]
-    states = {label: text for label, text in then.loose.items() if label.startswith(STATE_OF)}
-    then.snapshot.has_drawn = any(now.loose.get(label) != text for label, text in states.items())
-    told = ["a random generator was seeded"] if then.snapshot.has_drawn and are_seeds(now.chance) else []
+    generators, within = then.snapshot.sets.generators, then.snapshot.reaches_jitted or not then.for_trace
+    is_drawn = generators.left or (generators.has_drawn and are_seeds(now.chance))
+    told = ["a random generator that a jitted function may share was drawn from"] if is_drawn and within else []
     told += [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
     told += then.snapshot.side_effects(now.snapshot).used_by(now.snapshot)
     told += then.snapshot.sets.settle(then.snapshot.alive)

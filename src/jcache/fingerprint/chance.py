@@ -8,6 +8,7 @@ are parts of the key. Only what a person types, or what standard input holds, is
 # ruff: noqa: ANN401 - names stand for anything
 
 import datetime
+import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -50,6 +51,7 @@ _SEEDED: Final = frozenset(
 _SEEDING: Final = frozenset({"seed", "setstate", "set_state"})  # methods of the generators of the process
 _SEEDERS: Final = frozenset({"numpy.random.mtrand.seed", "numpy.random.seed"})  # which are no methods
 _SEEDS: Final = "sets the state of a random generator of the process"
+_DRAWS: Final = re.compile(r"`(random|numpy\.random\.mtrand)\.\w+` draws|`(numpy\.)?random\.[a-z]\w*`$")
 _LOCAL: Final = frozenset({"time.ctime", "time.localtime"})  # which may be given any moment
 _CALLED: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 _COMPILED: Final = ("cython_function_or_method", "builtin_function_or_method", "method")
@@ -135,6 +137,11 @@ def are_times(words: Iterable[str]) -> bool:
 def are_seeds(words: Iterable[str]) -> bool:
     """Return whether one of some sentences names a function that seeds a random generator of the process."""
     return any(each.endswith(_SEEDS) for each in words)
+
+
+def are_draws(words: Iterable[str]) -> bool:
+    """Return whether all that some sentences name draw from a random generator of the process, or seed one."""
+    return all(each.endswith(_SEEDS) or _DRAWS.match(each) for each in words)
 
 
 def is_calendar(value: Any) -> bool:

@@ -12,6 +12,7 @@ from jcache.errors import GraphKeyError
 from jcache.fingerprint import attributes, chance, jax_options
 from jcache.fingerprint.describe import describe
 from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
+from jcache.fingerprint.generators import encode_shared
 from jcache.fingerprint.readings import LOWEST
 from jcache.fingerprint.refusals import Refused
 from jcache.fingerprint.selection import Names, select
@@ -23,7 +24,7 @@ from jcache.fingerprint.visited import ARGUMENT
 _RECEIVER: Final = f"{ARGUMENT}self"
 _ATTRIBUTE: Final = "attribute "  # the beginning of the labels of what classes and functions hold
 _NUMBERS: Final = frozenset({int, float})
-_VERSION: Final = b"fingerprint 11 %d.%d" % sys.version_info[:2]
+_VERSION: Final = b"fingerprint 12 %d.%d" % sys.version_info[:2]
 """Version of the rules for fingerprints, and of Python, because fingerprints cover bytecode. The number goes up when a
 rule turns out to be too weak, so that nothing stored under the old rule is served."""
 
@@ -192,7 +193,7 @@ class Parts(Encoder):
             self.chance.add(found.words)
         if found.generator is not None and all(found.generator is not each for each in self._generators):
             self._generators.append(found.generator)
-            self.set_aside(chance.STATE_OF + type(found.generator).__qualname__, chance.state_of(found.generator))
+            encode_shared(self, found.generator)
         if found.label and found.label not in self.parts:
             shown = str(found.value())
             self._add(found.label, text(shown), shown)

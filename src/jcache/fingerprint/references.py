@@ -161,10 +161,10 @@ class References(Parts, ABC):
     def _ours(self, value: Any) -> bytes | None:
         if origins.of_module_named(type(value).__module__) != origins.OURS:
             return None
-        known = vars_of(value)
-        if (wrapped := known.get("__wrapped__")) is None:
+        if (wrapped := vars_of(value).get("__wrapped__")) is None:
             return named_by("jcache")
-        return self.encode(wrapped) + self._added(value) + self._declared(known)
+        self.snapshot.reaches_jitted = True
+        return self.encode(wrapped) + self._added(value) + self._declared(vars_of(value))
 
     def _added(self, value: Any) -> bytes:
         """Encode the attributes that the program has set on an object made by jcache."""

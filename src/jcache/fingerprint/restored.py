@@ -14,7 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Any, cast
 
 from jcache import clock
+from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.describe import some
+from jcache.fingerprint.generators import OWN, Generators
 from jcache.fingerprint.growth import has_all_keys, is_memo
 from jcache.fingerprint.holders import are_held_once
 from jcache.fingerprint.readings import Readings
@@ -31,12 +33,14 @@ class SetValues:
         settings: the same as JSON, once it is settled.
         is_complete: whether all that the call has changed can be set again.
         globals: the objects that were globals before the call, with their names, by their addresses.
+        generators: the random generators.
     """
 
     def __init__(self) -> None:
         self.settings: Settings = []
         self.is_complete = True
         self.globals: dict[int, tuple[str, object]] = {}
+        self.generators = Generators()
         self._values: dict[tuple[str, int], Any] = {}
         self._items: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}
         self._counted: dict[tuple[str, int], int] = {}  # integers in place of others,
@@ -145,7 +149,7 @@ class SetValues:
 
     def __bool__(self) -> bool:
         """Return whether something is noted as set, besides what has counted and grown."""
-        return bool(self._values or self._items or self._new)
+        return bool(self._values or self._items or self._new or self.generators.left)
 
     def take_all(self) -> bool:
         """Take what has counted and grown as set, too, and return True; or return False if that is not possible."""
@@ -183,6 +187,7 @@ class SetValues:
         """Make `settings`; return a text if what was set cannot be set again, since two names have the same array."""
         if not self.is_complete and self:
             return ["what it collects cannot be set again"]
+        self._values |= {(OWN, number): state for number, state in self.generators.left.items()}
         places, dicts = sorted(self._values), sorted(self._items)
         items = [self._items[each] for each in dicts]
         got = (Parts(each if kind == MORE else map(Parts, each)) for kind, each in items)
@@ -227,6 +232,19 @@ class SetValues:
         names = sorted({str(each[0]) for each in self.settings})
         self.settings = []
         return [f"what is set is held elsewhere, too: {some(names)}"]
+
+
+def are_once(settings: Settings | None) -> bool:
+    """Return whether a second trace in one process would set something else: counts, or the states of generators."""
+    adding, others = {COUNTS, MORE, SUM}, without_states(settings)
+    return len(others) < len(settings or ()) or any(
+        type(value) is int or (isinstance(value, dict) and not adding.isdisjoint(value)) for *_, value in others
+    )
+
+
+def without_states(settings: Settings | None) -> Settings:
+    """Return settings but for the states of random generators."""
+    return [each for each in settings or () if each[0] != OWN and not each[0].startswith(STATE_OF)]
 
 
 def _named(place: Place, places: Iterable[Place]) -> tuple[str, int]:

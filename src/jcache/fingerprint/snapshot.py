@@ -43,7 +43,6 @@ class ValueSnapshot(VisitedCode):
         super().__init__()
         self.reads_all = False  # whether code may read attributes by names that it computes,
         self.reads_variables = False  # and variables
-        self.has_drawn = False  # whether the call has drawn from a shared random generator of the process
         self._changed: set[str] = set()  # the names of integers that another one has replaced
         self._attributes: set[str] = set()  # those that are attributes
         self._grown: set[str] = set()  # the names of dicts that have grown
@@ -77,7 +76,7 @@ class ValueSnapshot(VisitedCode):
             for_trace: whether a served call can set again what a call has set.
         """
         self.alive, self._unread, self._modules = alive, unread, modules
-        self._sets_again = for_trace and self.is_ordered
+        self._sets_again = self.sets.generators.may_set = for_trace and self.is_ordered
 
     def set_since(self, now: "ValueSnapshot") -> list[str]:
         """Return the labels of what is left out and has another value in a later snapshot, and is not set again."""
@@ -95,6 +94,7 @@ class ValueSnapshot(VisitedCode):
     def clear(self) -> None:
         self._copies, self._values, self.alive, self._unread, self._private = {}, {}, [], {}, {}
         self._states, self._spaces, self._modules = States(), {}, {}
+        self.sets.generators.forget()
         self.forget_code()
 
     def add(self, container: Any, names: Set[str], at: int) -> None:
@@ -278,6 +278,7 @@ class ValueSnapshot(VisitedCode):
         if not settings:
             return lambda: None
         places, sums = stores(self._values, holders := self._holders()), adders(self.counters, holders)
+        places |= self.sets.generators.stores()
         return Setters(places, by_name(self._copies, self.alive), self._spaces.values(), sums).all_of(settings)
 
     def side_effects(self, now: "ValueSnapshot") -> SideEffects:

@@ -29,6 +29,7 @@ from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import is_shared_random
 from jcache.fingerprint.classes import OF_MEMBERS
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
+from jcache.fingerprint.generators import encode_python
 from jcache.fingerprint.sets import of_sets
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ _BASES: Final[Mapping[type, Handler]] = {
     datetime.time: _parts(b"time", *_TIME),
     datetime.timedelta: _parts(b"timedelta", "days", "seconds", "microseconds"),
     decimal.Decimal: _texts(b"decimal", decimal.Decimal.__str__),
-    random.Random: _texts(b"random", lambda value: value.getstate()),
+    random.Random: encode_python,
     pathlib.PurePath: _texts(b"path", pathlib.PurePath.__str__),
     property: _property,
     staticmethod: _parts(b"static", "__func__"),

@@ -193,6 +193,13 @@ class Encoder:
             self.snapshot.add_value((id(holder), name), value)
         return value
 
+    def state_then(self, generator: Any, state: Any) -> Any:
+        """Return the state of a random generator, or the earlier one if a served call can set the present one again."""
+        if self.before_call is not None:
+            return self.before_call.sets.generators.then(generator, state)
+        self.snapshot.sets.generators.add(generator, state)
+        return state
+
     def is_reading(self, value: Any) -> bool:
         """Return whether a scalar is a clock reading; one that the caller has passed is an argument like any other."""
         return not self.is_given and self._readings.has(type(value), value)

@@ -27,6 +27,7 @@ class VisitedCode:
         self._followed: dict[str, int] = {}  # by name, the number of functions that were known when that was followed
         self.functions: dict[str, list[FunctionType]] = {}  # that a walk has visited, by their names
         self.read_otherwise: set[str] = set()  # names that getters read, comparing objects, or whole modules
+        self.reaches_jitted = False  # whether code reaches another jitted function, whose trace may serve several
         self._summed: tuple[tuple[int, int], UsesByName] | None = None  # of how many names, and how code uses them
 
     def forget_code(self) -> None:

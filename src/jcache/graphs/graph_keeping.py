@@ -115,7 +115,7 @@ class GraphKeeping:
                 continue
             if there.header.payload_sha256 == content and not self._reads_elsewhere(call, there.header, build):
                 if not staleness(there.header, call.fingerprint.parts, root):
-                    if call.fingerprint.snapshot.has_drawn and world.judged.has_same_state:
+                    if call.fingerprint.snapshot.sets.generators.has_drawn and world.judged.has_same_state:
                         world.refuse(SEEDED)
                         return SEEDED
                     same = world.judged.is_of(there.header)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError, NotStorable
@@ -71,6 +72,11 @@ class LookupResult(NamedTuple):
     def why(self) -> str | None:
         """Why there is no stored trace or it cannot serve; None if no reason is known."""
         return self.unserved if isinstance(self.found, StoredTrace) else self.found
+
+    @property
+    def refuse(self) -> Callable[[str], None]:
+        """A function that has the call not served any more in its world; it keeps no argument alive."""
+        return partial(self.traces.keeping.refuse, self.request.key, self.world)
 
     @property
     def may_serve(self) -> bool:

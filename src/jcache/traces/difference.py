@@ -6,6 +6,7 @@ import json
 from itertools import repeat, zip_longest
 from typing import Any, Final
 
+from jcache.fingerprint.restored import without_states
 from jcache.jax_internals import stablehlo
 from jcache.jax_internals.avals import Result
 from jcache.jax_internals.module_text import text_of
@@ -36,6 +37,8 @@ def difference(then: Trace, now: Trace, *, seconds: float = 0) -> str | None:
     if (then.callbacks, then.effects) != (now.callbacks, now.effects):
         return _pair("what it calls back on the host was", *map(_shown, (then.callbacks, now.callbacks)))
     if then.settings != now.settings and not _differ_in_seconds(then.settings, now.settings, seconds):
+        if without_states(then.settings) == without_states(now.settings):
+            return "it left a random generator in another state"
         return _pair("what it sets was", _shown(then.settings), _shown(now.settings))
     new = sorted(set(now.targets) - set(then.targets))
     return f"it calls {', '.join(new)}" if new else None

@@ -21,6 +21,8 @@ from jcache.fingerprint.io.reads import Reads
 from jcache.jax_internals import jaxprs, tracing
 from jcache.traces.keys import Statics
 
+_TWICE: Final = "it counts, or draws random numbers, and is used inside others as well"
+_MOST_ONCE: Final = 1_000  # calls
 DEPRECATED_OPTIONS: Final = frozenset({"backend", "device"})
 
 
@@ -48,6 +50,7 @@ class Inside:
         self._read: dict[str, str] = {}  # what all of its traces have read
         self._chance: set[str] = set()
         self._reason: str | None = None  # why no result that uses them may be stored
+        self._once: list[Callable[[str], None]] = []  # refuse calls at the top level whose effects must not occur twice
 
     @cached_property
     def jitted(self) -> Any:
@@ -74,6 +77,22 @@ class Inside:
         self._chance.update(chance)
         self._reason = self._reason or reason
 
+    def note_once(self, refuse: Callable[[str], None] | None) -> str | None:
+        """Note a call at the top level which counts or draws: no process may be served it and trace the function, too.
+
+        Args:
+            refuse: has the call not served any more; it takes the reason. None for any other call.
+
+        Returns:
+            Why the call may not be stored; None if it may.
+        """
+        if refuse is not None and self.is_used:
+            refuse(_TWICE)
+            return _TWICE
+        if refuse is not None and len(self._once) < _MOST_ONCE:
+            self._once.append(refuse)
+        return None
+
     def hand_on(self) -> None:
         """Give the open blocks of this thread what was read, since JAX does not say when it uses a jaxpr again."""
         if self._read or self._chance or self._reason:
@@ -94,6 +113,8 @@ class Inside:
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the result of another use while JAX traces it."""
+        while self._once:
+            self._once.pop()(_TWICE)
         return self._recorded(lambda: self._result(self._at_top and self._at_top(), args, kwargs))
 
     def _recorded(self, call: Callable[[], Any]) -> Any:

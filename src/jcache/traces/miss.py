@@ -8,7 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from jcache.errors import NotStorable
+from jcache.fingerprint import chance
+from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.describe import some
+from jcache.fingerprint.restored import are_once
 from jcache.formats.envelope import EnvelopeHeader
 from jcache.jax_internals import avals
 from jcache.jax_internals.compile_record import Compilation
@@ -47,6 +50,7 @@ class Miss:
         results: the types of its flat results.
         structure: the structure of its result as JSON.
         objects: the recipes of objects in it.
+        is_seeded: whether the program has seeded a random generator of the process.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Miss:
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []
         self.objects: Any = None
+        self.is_seeded = False
 
     def run(self, call: Callable[[], T]) -> T:
         """Call the function, record what it depends on, and return its result."""
@@ -121,6 +126,36 @@ class Miss:
         return self.build.chance | frozenset(self.request.fingerprint.chance)
 
     @property
+    def _drawn(self) -> list[list[Any]]:
+        return self.request.fingerprint.snapshot.sets.generators.drawn()
+
+    @property
+    def sets_once(self) -> bool:
+        """Whether a further trace in this process would set something else than this one."""
+        return bool(self._drawn) or are_once(self.request.fingerprint.snapshot.sets.settings)
+
+    @property
+    def is_drawn_alike(self) -> bool:
+        """Whether the call has drawn from a random generator of the process that had this state in another start."""
+        return bool(self._drawn) and self.judged.has_same_state
+
+    @property
+    def sets_states(self) -> bool:
+        """Whether the trace has the states in which the call leaves random generators of the process.
+
+        It has if the function itself has seeded one, or if another start with these states has given the same program:
+        then the program has seeded it.
+        """
+        settings = self.stored.trace.settings if self.stored is not None else None
+        has_states = any(each[0].startswith(STATE_OF) for each in settings or ())
+        return bool(self._drawn) and (self.is_seeded or has_states or chance.are_seeds(self.chance))
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether nothing but the states that the trace has differs between processes."""
+        return self.sets_states and chance.are_draws(self.chance)
+
+    @property
     def parts(self) -> dict[str, str]:
         """Everything that the trace was made from; a part of the key has the value that it has in the key."""
         return {**self.build.found, **self.request.parts}
@@ -128,6 +163,7 @@ class Miss:
     def trace(self, compilation: Compilation) -> Trace:
         """Return the trace of a program that was compiled."""
         self.callbacks = compilation.callbacks
+        settings = self.request.fingerprint.snapshot.sets.settings + (self._drawn if self.sets_states else [])
         return Trace(
             kept=compilation.kept,
             results=tuple(self.results),
@@ -137,5 +173,5 @@ class Miss:
             callbacks=compilation.callbacks,
             effects=compilation.effects,
             objects=self.objects,
-            settings=self.request.fingerprint.snapshot.sets.settings or None,
+            settings=settings or None,
         )

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jcache.fingerprint.side_effects import SideEffects
@@ -39,9 +38,8 @@ def note(
         return
     request = looked_up.request
     changed = request.fingerprint.snapshot.changed_by(SideEffects.of_text(text))
-    refuse = partial(looked_up.traces.keeping.refuse, request.key, looked_up.world)
     static = {name: options.get(name) for name in STATIC}
-    side_effects.note(changed, refuse, _tracing(function, static, statics, looked_up.given))
+    side_effects.note(changed, looked_up.refuse, _tracing(function, static, statics, looked_up.given))
 
 
 def _tracing(

@@ -94,8 +94,6 @@ class Resolver:
         """Return whether this thread has no call that waits for `settle`."""
         return pending_call.current() is None
 
-    # -- while JAX traces
-
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the result of a call while JAX traces it; the arguments are made from tracers."""
         started = clock.monotonic(), clock.thread_cpu()
@@ -169,31 +167,32 @@ class Resolver:
                 vote.give_up()
             raise CannotReplay(remade)
         set_again()
+        self.inside.note_once(looked_up.refuse if stored.sets_once else None)
         memos.served(parts_here(stored.opened.header, request.parts))
         missed_effects.note(self.function, self.options, self.lookup.statics, looked_up, stored)
         return (remade.value,)
 
     def _trace(self, looked_up: LookupResult, miss: Miss, arguments: Arguments) -> Any:
         """Return the result of calling the function, and have its trace stored or compared once JAX has compiled it."""
-        request, traces, rough_key = looked_up.request, looked_up.traces, looked_up.rough_key
+        key, traces, rough_key = looked_up.request.key, looked_up.traces, looked_up.rough_key
         try:
             result, values, treedef = miss.run(lambda: self._call_function(looked_up, arguments))
         except Exception:
-            raised = PendingCall(request.key, traces, None, rough_key)
+            raised = PendingCall(key, traces, None, rough_key)
             raised.miss = miss
             pending_call.set_current(raised)
             raise
         self.inside.note(miss.build.found, miss.build.chance, miss.build.refused)
+        miss.reason = miss.reason or self.inside.note_once(looked_up.refuse if miss.sets_once else None)
         miss.take(values, treedef, partial(self._recipes, looked_up))
-        leaves, request = request.leaves, request._replace(leaves=[], likes=[])
-        miss.request = request  # JAX keeps `note_lowered` as long as the trace, so without tracers
-        place = None if miss.reason is not None else tracing.first_computed(values, leaves)
+        place = None if miss.reason is not None else tracing.first_computed(values, miss.request.leaves)
+        miss.request = miss.request._replace(leaves=[], likes=[])  # JAX keeps `note_lowered` as long as the trace
         keep = self._callback_writer(looked_up)
         told = False
 
         def note_lowered(module: Any = None) -> None:
             nonlocal told
-            call = PendingCall(request.key, traces, None if told else miss.build.seconds, rough_key)
+            call = PendingCall(key, traces, None if told else miss.build.seconds, rough_key)
             told = True
             call.miss, call.compilation = miss, Compilation(module, keep=keep)
             pending_call.set_current(call, call.compilation)
@@ -250,8 +249,6 @@ class Resolver:
         with suppress(Exception):  # errors of the program's classes, which JAX has met already
             flatten_again(self.lookup.statics, looked_up.given, looked_up.request.leaves)
         return result, values, treedef
-
-    # -- afterwards
 
     def settle(self) -> tuple[PendingCall | None, str | None]:
         """Store or count this thread's call, and report its outcome.

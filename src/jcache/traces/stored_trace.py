@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from jcache.findings import Finding
+from jcache.fingerprint.restored import are_once
 from jcache.runtime.sealed_store import OpenedEntry, SealedStore, open_softly
 from jcache.store.lineage import belongs_to, version_of
 from jcache.traces.format import TRACES, Trace, program_key
@@ -37,6 +38,11 @@ class StoredTrace:
         """What is the same for two traces only if their programs are the same, whichever root they are in."""
         header = self.opened.header
         return header.key_parts.get(CONTENT) or version_of(header)
+
+    @property
+    def sets_once(self) -> bool:
+        """Whether serving it sets something else than a further trace in the process would."""
+        return are_once(self.trace.settings)
 
     def executables(self, signature: str, device: str) -> Iterator[str]:
         """Yield the keys in JAX's cache of the executables for a signature and a device.

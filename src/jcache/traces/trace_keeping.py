@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jcache.runtime.worlds.world import World
     from jcache.traces.miss import Miss
 
+_SEEDED: Final = "it draws from a random generator that the program has seeded, whose state is stored now, too"
 _NOT_FIRST: Final = "only the first process of the program stores traces"
 
 
@@ -87,11 +88,14 @@ class TraceKeeping:
                 miss.is_refused = True
                 return "its program is for other devices than those that its arguments lie on"
             miss.header = miss.stored.opened.header
-            if request.fingerprint.snapshot.has_drawn and miss.judged.has_same_state:
+            if miss.sets_states or not miss.is_drawn_alike:
+                self._compared(miss, same=True)
+                return None
+            if request.fingerprint.snapshot.reaches_jitted:
                 self._comparisons.refuse(request.key, miss.world, SEEDED)
                 return SEEDED
-            self._compared(miss, same=True)
-            return None
+            miss.is_seeded, miss.why = True, _SEEDED
+            trace = miss.trace(compilation)
         if difference is not None and miss.judged.is_exact:
             return self._refuse(miss, difference)
         miss.is_compared = False
@@ -192,7 +196,8 @@ class TraceKeeping:
         """
         if miss.header is not None and miss.world.unknown is None:
             left = miss.judged.left_after(by_chance=bool(miss.chance), same=same)
-            self._comparisons.add(miss.request.key, miss.header, miss.world, left)
+            is_known = miss.is_repeatable and (same or miss.is_seeded)
+            self._comparisons.add(miss.request.key, miss.header, miss.world, 0 if is_known else left)
 
     def served(self, stored: StoredTrace, replay: Replay, seconds: float | None) -> str | None:
         """Count a hit; if an executable had to be compiled for it, store which.
