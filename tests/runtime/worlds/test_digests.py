@@ -7,7 +7,7 @@ import pytest
 
 from jcache.layout import Root
 from jcache.runtime.worlds import digests
-from jcache.runtime.worlds.digests import Digests, short, variables_in
+from jcache.runtime.worlds.digests import Digests, is_secret, short, variables_in
 
 
 def read(path: str) -> list[str]:
@@ -56,5 +56,28 @@ def test_a_root_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) ->
 def test_names_of_variables_are_found_in_a_source() -> None:
     """A constant in capitals may name one, and so may what is asked of the environment."""
     source = b"""x = {'RATE': 1, "no": 2, 'LR': 3, "X": 4}
-    os.environ.get("rate_of"); os.getenv('half'); os.environ["Mixed"]"""
-    assert variables_in(source) == {"RATE", "LR", "rate_of", "half", "Mixed"}
+    os.environ.get("rate_of"); os.getenv('half'); os.environ["Mixed"]; env["lr_scale"]; my_env.get(
+        "deep")"""
+    assert variables_in(source) == {"RATE", "LR", "rate_of", "half", "Mixed", "lr_scale", "deep"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("password", "hunter2"), ("API_KEY", "x9"), ("hf_token", "hf_abcdefghijklmnop"),
+     ("token", "token: 'a1b2c3d4e5f6g7h8'"), ("client_secret", "a"), ("PASSWD", "PASSWD=no1")],
+)  # fmt: skip
+def test_secrets_are_known_by_names_and_values(name: str, value: str) -> None:
+    """A value may stand in a line behind its name."""
+    assert is_secret(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("pad_token", "pad_token: -100"), ("mask_token", "mask_token = '<mask>'"), ("PAD_TOKEN", "-1"),
+     ("secret_dim", "64"), ("bandpassWidth", "0.25"), ("bandpassWidth", "wide"), ("token", "token: [CLS]"),
+     ("auth_key_size", "auth_key_size: 128"), ("use_secret", "true"), ("passes", "3"),
+     ("tokens", "abcdefghijklmnopqr"), ("passwd", "")],
+)  # fmt: skip
+def test_numbers_and_words_are_no_secrets(name: str, value: str) -> None:
+    """They are settings, whatever their names sound like."""
+    assert not is_secret(name, value)

@@ -81,7 +81,7 @@ def test_variables_count_that_somebody_can_mean(tmp_path: Path, monkeypatch: pyt
         ("UNRELATED", "JAX_COMPILATION_CACHE_DIR", "TABLES_API_KEY"),
     )
     for name in (*counts, *others, "TPU_SKIP_MDS_QUERY"):
-        monkeypatch.setenv(name, "1")
+        monkeypatch.setenv(name, "one")
     monkeypatch.setenv("JCACHE_DIR", "/a")
     found = {label for label in taken(tmp_path, "RATE", packages=("tables", "os")) if label.startswith("environment ")}
     assert found >= {f"environment {name}" for name in counts}

@@ -17,11 +17,14 @@ from jcache.store.directories import opened
 
 NAME: Final = "digests"
 _MOST: Final = 5_000
-_NUMBER: Final = re.compile(r"""(?:^|[:=\s])\d{1,6}[\s"',]*$""")  # of a token in a vocabulary
+_PLAIN: Final = re.compile(r"[-+]?\d{0,6}(\.\d+)?|true|false|yes|no|on|off|none|null", re.IGNORECASE)
+_TOKEN: Final = re.compile(r"[\w.+/=-]{16,}")  # one that opens something; shorter ones are words of a vocabulary
+_AROUND: Final = " \t\r\n:=\"',"  # a value in a line
 _LARGEST: Final = 16 << 20
-_VARIABLES: Final = re.compile(rb"""["']([A-Z][A-Z0-9_]+)["']|(?:environ|getenv)[^\n]{0,60}?["'](\w+)["']""")
+_VARIABLES: Final = re.compile(rb"""["']([A-Z][A-Z0-9_]+)["']|(?i:env)\w*\W[\s\S]{0,60}?["'](\w+)["']""")
 _SECRET: Final = re.compile(
-    r"passw|secret|credential|(api|access|private|auth)_?(key|token)|(^|[_.])(token)$", re.IGNORECASE
+    r"passw(?:or[dt]|d)|passphrase|secret|credential|(?:api|access|private|auth)_?(?:key|token)|(?:^|[_.])(token)$",
+    re.IGNORECASE,
 )
 Row = list[str]
 
@@ -35,14 +38,18 @@ def is_secret(name: str, value: str) -> bool:
     """Return whether the name of a variable or setting says that it holds a secret: no program depends on one.
 
     The digest of a secret is not kept, from which a password could be guessed, and which would tell users from one
-    another. A small number under a name that ends in ``token`` is no secret: ``pad_token: 2`` is the number of a word.
+    another. A small number, true or false is no secret, nor is a short text under a name that ends in ``token``:
+    ``pad_token: 2`` is the number of a word, and ``mask_token: <mask>`` the word.
 
     Args:
         name: the name.
         value: the value, or the line that has the name and the value.
     """
     found = _SECRET.search(name)
-    return found is not None and not (found[3] and _NUMBER.search(value))
+    text = value.rpartition(name)[2].strip(_AROUND)
+    if found is None or _PLAIN.fullmatch(text):
+        return False
+    return not found[1] or bool(_TOKEN.fullmatch(text))
 
 
 def variables_in(source: bytes) -> set[str]:

@@ -2,7 +2,7 @@
 
 A file counts item by item: a JSON object by the paths of its values, another text by its lines, each under the name
 before its first ``:`` or ``=``. So what is learnt about one setting, which is another one at each start, says nothing
-of the others. Comments of configuration files do not count.
+of the others.
 
     inputs                          the names of the files
     input FILE                      the digest of a file with many items
@@ -22,6 +22,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from jcache import input_files
@@ -36,9 +37,6 @@ _MOST_ITEMS: Final = 200  # of a file; one with more counts as a whole
 _MOST_IN_ALL: Final = 1_000
 _MOST_OF_SERIES: Final = 8  # a longer one is data, whose files keep their names
 _NAMED: Final = re.compile(r"""\s*["']?([A-Za-z_][\w.\-/]{0,60})["']?\s*[:=](?![:=/]*\s*$)(?!//)""")
-_COMMENTED: Final = (".cfg", ".conf", ".env", ".gin", ".ini", ".properties", ".toml", ".yaml", ".yml")
-_COMMENTS: Final = ("#", ";")
-_BLOCK: Final = re.compile(r":\s*[|>][-+\d]*\s*$", re.MULTILINE)  # begins a text of YAML, in which ``#`` is no comment
 _VARIABLE: Final = re.compile(r"\$\{?(?:[\w.]+:)?([A-Za-z_]\w*)")  # as in ``$HOME`` and ``${oc.env:HOME}``
 _VARYING: Final = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{8,}|\d+")  # identifiers, numbers
 _TIMESTAMP: Final = re.compile(r"\b1\d{12,18}\b|\b1\d{9}\.\d")  # milliseconds and less since 1970
@@ -103,7 +101,7 @@ class Inputs:
     def _text(self, path: str, file: InputFile) -> _Text:
         known = self._texts.get(path)
         if known is None or known[0] is not file:
-            known = self._texts[path] = file, _text_of(file.content, path.lower().endswith(_COMMENTED))
+            known = self._texts[path] = file, _text_of(file.content)
         return known[1]
 
 
@@ -175,14 +173,14 @@ def _shown(path: str, given: str, top: str) -> str | None:
     return None if inner[0] == "." else f"~/{inner}"
 
 
-def _text_of(content: bytes, has_comments: bool) -> _Text:  # noqa: FBT001
+def _text_of(content: bytes) -> _Text:
     try:
         text = content.decode()
     except UnicodeDecodeError:
         text = content.decode("latin-1")
-    found = _items(text, _COMMENTS if has_comments and not _BLOCK.search(text) else ())
     items = {
-        name: "" if is_secret(name, value) or _is_timestamp(name, value) else _short(value) for name, value in found
+        name: "" if is_secret(name, value) or _is_timestamp(name, value) else _short(value)
+        for name, value in _items(text)
     }
     return _Text(_short(text), items if len(items) <= _MOST_ITEMS else {}, {*_VARIABLE.findall(text)})
 
@@ -196,17 +194,16 @@ def _short(text: str) -> str:
     return short(text.encode(errors="surrogatepass"))
 
 
-def _items(text: str, comments: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _items(text: str) -> Iterator[tuple[str, str]]:
     """Yield names and texts of the items of a text; no name occurs twice."""
     if text.lstrip()[:1] == "{":
         try:
-            yield from [*_leaves(json.loads(text, object_pairs_hook=_unique), "")]
+            yield from [*_leaves(json.loads(text, object_pairs_hook=_unique, parse_float=Decimal), "")]
             return
         except (ValueError, RecursionError):
             pass
     counts: dict[str, int] = {}
-    lines = [each for each in text.splitlines(keepends=True) if not each.lstrip().startswith(comments)]
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
         named = _NAMED.match(line)
         name = named[1] if named else f"line {number}"
         count = counts[name] = counts.get(name, 0) + 1
