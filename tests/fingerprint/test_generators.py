@@ -1,5 +1,6 @@
 """Tests of `jcache.fingerprint.generators`: a served call leaves random generators in the states of a traced one."""
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -21,6 +22,7 @@ GENERATORS: dict[str, Callable[[], Any]] = {
     **{each.__name__: partial(generator_of, each) for each in BITS},
     "RandomState": lambda: np.random.RandomState(3),
     "Random": lambda: random.Random(3),
+    "count": lambda: itertools.count(3, 0.1),
 }
 
 
@@ -35,6 +37,8 @@ def shared_states() -> Iterator[None]:
 
 def drawn(generator: Any) -> float:
     """Draw as numpy and Python do; half of a draw may stay in the generator."""
+    if isinstance(generator, itertools.count):
+        return float(next(generator) + next(generator))
     if isinstance(generator, np.random.Generator):
         generator.integers(9, dtype=np.uint32)
     draw = generator.gauss if isinstance(generator, random.Random) else generator.normal

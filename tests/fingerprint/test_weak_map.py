@@ -2,7 +2,7 @@
 
 import weakref
 
-from jcache.fingerprint.weak_map import WeakIdentities
+from jcache.fingerprint.weak_map import WeakIdentities, weakly
 
 
 class Alike:
@@ -60,3 +60,15 @@ def test_values_are_freed_with_their_objects() -> None:
     assert freed() is not None
     del one
     assert freed() is None
+
+
+def test_functions_are_not_kept_alive() -> None:
+    """Unless their type has no weak references."""
+
+    def function() -> None:
+        pass
+
+    of = weakly(function)
+    assert of() is function
+    del function
+    assert of() is None and weakly(abs)() is abs and weakly([].append)() is not None

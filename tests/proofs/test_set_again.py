@@ -24,13 +24,14 @@ from tests.proofs.test_side_effects import programs as counting
 PROGRAM = (Path(__file__).parent.parent / "programs" / "set_again.py").read_text()
 
 STATE = """
-import random
+import itertools, random
 import numpy as np
 from dataclasses import dataclass
 from types import SimpleNamespace
 ready, text, total, first, pair, none = False, 'a', 0.0, None, (1, 'b'), None
 table, memo, nested, calls = {}, {}, {'deep': {}, 'on': False}, 0
 rng, other, older = np.random.default_rng(3), random.Random(4), [np.random.RandomState(5)]
+ids = itertools.count()
 class State:
     kind, made, lazy = 'k', None, None
     def __init__(self):
@@ -176,7 +177,14 @@ LINES = (
     *("registry['same'] = same", "x += registry.get('same') is same", "single = alias", "space.pair = (slots, table)"),
     *("x += Tables.one is single", "x += len(registry)", "space.kind = Tables"),
     *("calls += 1; ready = not ready", "space.set = {x * 8, 64, 8, x}", "first = {64, x, 8}"),
-    *("x += int(rng.integers(3))", "rng.normal()", "x += other.randrange(3)", "other.gauss(0, 1)", "other.seed(x)"),
+    *(
+        "x += int(rng.integers(3))",
+        "rng.normal()",
+        "x += other.randrange(3)",
+        "x += next(ids)",
+        "other.gauss(0, 1)",
+        "other.seed(x)",
+    ),
     *("x += int(older[0].randint(3))", "older[0].randn()", "x += int(state.rng.integers(2))", "same.rng = rng"),
     *(
         "rng.bit_generator.advance(x)",
@@ -228,7 +236,12 @@ def shown(module: Any) -> str:
     same = [[one is other for other in kept] for one in kept]
     it = module.Single._it
     generators = module.rng, module.state.rng, module.same.rng
-    states = [each.bit_generator.state for each in generators], module.other.getstate(), module.older[0].get_state()
+    states = (
+        [each.bit_generator.state for each in generators],
+        repr(module.ids),
+        module.other.getstate(),
+        module.older[0].get_state(),
+    )
     single = None if it is None else vars(it)
     found = *(getattr(module, each) for each in VARIABLES), held, others, objects, inner, more, same, single, states
     return re.sub("0x[0-9a-fA-F]+", "", repr(found).replace(module.__name__, "module"))

@@ -50,7 +50,7 @@ def said(program: str, root: Path) -> Any:
 
 def test_reasons_are_remembered_by_their_names_and_are_bounded() -> None:
     """A call that was traced for a reason has it by its key and by its rough name; a long run keeps no more of them."""
-    lookup = CallLookup(step, Statics(step, None, None), (), Check.FIRST, (), counts=True)
+    lookup = CallLookup(step, Statics(step, None, None), {}, Check.FIRST, (), counts=True)
     lookup.refuse("it has effects", "key", "rough")
     assert lookup.refused == {"key": "it has effects", "rough": "it has effects"}
     lookup.refuse("other", *map(str, range(2000)))

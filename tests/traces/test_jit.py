@@ -360,7 +360,7 @@ def lazily(x):
     return x * TABLE
 
 def drawing(x):
-    return x + rng.normal(size=3)
+    return x + rng.spawn(1)[0].normal(size=3)
 
 def setting(x):
     model.offset = 4.0
@@ -369,7 +369,7 @@ def setting(x):
 def keeping(x):
     return x * model.table * memo(3)
 
-LATER = {"lazily": lambda: TABLE.sum(), "drawing": lambda: rng.normal(),
+LATER = {"lazily": lambda: TABLE.sum(), "drawing": lambda: rng.spawn(1)[0].normal(),
          "setting": lambda: model.offset, "keeping": lambda: model.table.sum()}
 step = jcache.jit(globals()[sys.argv[2]], check="never")
 explanation = step.explain(jnp.ones(3))
@@ -751,3 +751,37 @@ def test_a_function_that_is_jitted_with_several_options_is_stored_for_each(tmp_p
     cold, warm = (run(OPTIONS, tmp_path / "root").value for _ in range(2))
     assert cold[0] == warm[0] == [[2.0] * 3] * 6
     assert cold[1] == ["stored"] * 6 and warm[1] == ["hit"] * 6
+
+
+AGAIN = """
+import gc, json, sys, weakref
+import jax.numpy as jnp
+import jcache
+jcache.enable(sys.argv[1], strict=True)
+
+def local(rate):
+    traced = 0
+    class Callable:
+        def __call__(self, w):
+            return w * rate
+    def step(w):
+        return w * rate
+    w, function = jnp.ones(3), Callable()
+    for _ in range(3):
+        w = jcache.jit(function)(jcache.jit(step)(w))
+    rate = 10.0
+    w = jcache.jit(step)(w)
+    return w.tolist(), [weakref.ref(each) for each in (step, function)]
+
+w, refs = local(2.0)
+gc.collect()
+gone = [each() is None for each in refs]
+print(json.dumps([w, gone, len(jcache.stats().traces.calls)]))
+"""
+
+
+def test_a_function_is_looked_up_once_however_often_it_is_jitted(tmp_path: Path) -> None:
+    """As long as it lives, it is the same function with the same options, as for JAX; nothing keeps it alive."""
+    for _ in range(2):
+        w, gone, calls = run(AGAIN, tmp_path).value
+        assert (w, gone, calls) == ([128.0] * 3, [True, True], 2)

@@ -1,13 +1,15 @@
 """Random generators: how they are encoded, and the states in which a call leaves those that it draws from or seeds.
 
 A served call sets such a state again. The key has the states of the program's own generators as they are before the
-call. The state of a generator that the process shares, as `numpy.random` does, is part of the world.
+call. The state of a generator that the process shares, as `numpy.random` does, is part of the world. `itertools.count`
+generates numbers, too; it goes on to its state.
 """
 
 # ruff: noqa: ANN401 - generators of several libraries
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
 
 OWN: Final = "(generator)"  # stands in place of a name for a generator of the program's
-_HOMES: Final = (["random"], ["numpy", "random"])  # modules whose generators have states that are numbers
+_HOMES: Final = (["random"], ["numpy", "random"], ["itertools"])  # modules whose generators have states of numbers
+_FURTHEST: Final = 100_000  # steps of a count
 
 
 class Generators:
@@ -93,7 +96,12 @@ def _written(state: Any) -> bytes:
 
 def _set(generator: Any, content: bytes) -> None:
     state = json.loads(content)
-    if hasattr(generator, "setstate"):  # of Python
+    if type(generator) is itertools.count:
+        for _ in range(_FURTHEST):
+            if repr(generator) == state:
+                break
+            next(generator)
+    elif hasattr(generator, "setstate"):  # of Python
         version, numbers, gauss = state
         generator.setstate((version, tuple(numbers), gauss))
     elif hasattr(generator, "set_state"):  # of the older numpy
@@ -131,6 +139,11 @@ def encode_bits(encoder: Encoder, value: Any) -> bytes:
     more = [encoder.encode(spawned)] if spawned else []
     state = encoder.encode(encoder.state_then(value, value.state))
     return several(b"bits", [encoder.class_(type(value)), state, *more])
+
+
+def encode_count(encoder: Encoder, value: Any) -> bytes:
+    """Encode one of `itertools.count`."""
+    return several(b"count", [encoder.encode(encoder.state_then(value, repr(value)))])
 
 
 def encode_python(encoder: Encoder, value: Any) -> bytes:

@@ -29,7 +29,7 @@ from jcache.fingerprint.bytecode import signature
 from jcache.fingerprint.chance import is_shared_random
 from jcache.fingerprint.classes import OF_MEMBERS
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
-from jcache.fingerprint.generators import encode_python
+from jcache.fingerprint.generators import encode_count, encode_python
 from jcache.fingerprint.sets import of_sets
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ _EXACT: Final[Mapping[type, Handler]] = {
         if value.version in {1, 4} and not encoder.is_given
         else encoder.encode((value.int, value.is_safe.name))
     ),
-    itertools.count: _texts(b"count", repr),
+    itertools.count: encode_count,
     range: _parts(b"range", "start", "stop", "step"),
     slice: _parts(b"slice", "start", "stop", "step"),
     datetime.timezone: _texts(b"timezone", lambda value: (value.utcoffset(None), value.tzname(None))),

@@ -1,10 +1,18 @@
-"""Mapping whose keys are objects, compared by identity and referred to weakly."""
+"""Weak references, and a mapping whose keys are objects, compared by identity and referred to weakly."""
 
 import weakref
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+
+def weakly(function: Callable[..., Any]) -> Callable[[], Any]:
+    """Return a function that returns another one without keeping that alive, if its type allows for it."""
+    with suppress(TypeError):
+        return weakref.ref(function)
+    return lambda: function
 
 
 class WeakIdentities(Generic[T]):

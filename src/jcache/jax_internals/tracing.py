@@ -66,9 +66,8 @@ def give_name(stand_in: Callable[..., Any], function: Callable[..., Any]) -> Non
     while isinstance(inner, partial):
         inner = inner.func
     stand_in.__name__ = str(getattr(inner, "__name__", "<unnamed function>"))
-    if inner is not function:
-        with suppress(TypeError, ValueError):  # it has no signature
-            vars(stand_in).update(__signature__=inspect.signature(function), __wrapped__=inner)
+    with suppress(TypeError, ValueError):  # it has no signature
+        vars(stand_in).update(__signature__=inspect.signature(function), __wrapped__=inner)
 
 
 def top_level() -> Callable[[], bool]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError, NotStorable
 from jcache.fingerprint.depends_on import Dependency
-from jcache.fingerprint.weak_map import WeakIdentities
+from jcache.fingerprint.weak_map import WeakIdentities, weakly
 from jcache.jax_internals import preload, rank_votes, tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
@@ -90,7 +90,7 @@ class CallLookup:
     Args:
         function, check, depends_on, counts: as for `Resolver`.
         statics: the static arguments of the function.
-        shardings: the shardings that the function was jitted with.
+        options: the options that the function was jitted with.
 
     Attributes:
         name: name of the function, for reports.
@@ -103,7 +103,7 @@ class CallLookup:
         self,
         function: Callable[..., Any],
         statics: Statics,
-        shardings: Sequence[Any],
+        options: Mapping[str, Any],
         check: Check,
         depends_on: tuple[Dependency, ...],
         *,
@@ -112,9 +112,9 @@ class CallLookup:
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
         self.refused: dict[str | None, str] = {}
         self.unserved: dict[str, str] = {}
-        self._function = function
+        self._function = weakly(function)
         self.statics = statics
-        self._shardings = shardings
+        self._shardings = [options.get(name) for name in ("in_shardings", "out_shardings")]
         self._check = check
         self._depends_on = depends_on
         self._counts = counts
@@ -190,12 +190,12 @@ class CallLookup:
     def _request(self, program: Arguments, traced: Arguments) -> TraceRequest:
         """Return the request of a call, once earlier calls have had the side effects that the function uses."""
         try:
-            request = make_request(self._function, self.statics, program, traced, self._depends_on)
+            request = make_request(self._function(), self.statics, program, traced, self._depends_on)
         except GraphKeyError:
-            side_effects.settle_for(self._function)
+            side_effects.settle_for(self._function())
             raise
         if side_effects.settle(request.fingerprint.snapshot):
-            request = make_request(self._function, self.statics, program, traced, self._depends_on)
+            request = make_request(self._function(), self.statics, program, traced, self._depends_on)
         return request
 
     def _count(self, traces: TraceStore, key: str) -> int:
@@ -206,9 +206,9 @@ class CallLookup:
         """
         if not self._counts:
             return 1
-        numbers = _numbers.get(self._function)
+        numbers = _numbers.get(self._function())
         if numbers is None:
-            _numbers.put(self._function, numbers := {})
+            _numbers.put(self._function(), numbers := {})
         if (name := f"{traces.store.root.path}\n{key}") not in numbers:
             numbers[name] = _function_counts[name] = _function_counts.get(name, 0) + 1
         return numbers[name]
@@ -225,7 +225,7 @@ class CallLookup:
             reason = self._reason_slower(rough_key) or tracing.reason_not_to_replay()
             if reason is None:
                 given = Arguments(args, dict(kwargs))
-                request = make_request(self._function, self.statics, given, None, self._depends_on)
+                request = make_request(self._function(), self.statics, given, None, self._depends_on)
                 traces = traces_in_use()
                 refused = self.refused.get(request.key) or Hints(traces.store.root).refusal(request.key)
                 found = traces.explain(request, refused, self._check)

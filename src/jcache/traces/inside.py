@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from jcache.fingerprint.io import memos
 from jcache.fingerprint.io.reads import Reads
+from jcache.fingerprint.weak_map import weakly
 from jcache.jax_internals import jaxprs, tracing
 from jcache.traces.keys import Statics
 
@@ -31,7 +32,9 @@ def jitted(stand_in: Callable[..., Any], function: Callable[..., Any], options: 
     tracing.give_name(stand_in, function)
     old = DEPRECATED_OPTIONS.intersection(options)
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning) if old else nullcontext():
-        return tracing.jit(stand_in, options)
+        made = tracing.jit(stand_in, options)
+    vars(stand_in).pop("__wrapped__", None)  # JAX has read the function's source
+    return made
 
 
 class Inside:
@@ -43,7 +46,7 @@ class Inside:
     """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], statics: Statics) -> None:
-        self._function = function
+        self._function = weakly(function)
         self._options = options
         self._statics = statics
         self._at_top: Any = None
@@ -60,9 +63,9 @@ class Inside:
         def trace(*args: Any, **kwargs: Any) -> Any:
             jaxprs.check()
             inside = ours()
-            return function(*args, **kwargs) if inside is None else inside._trace(args, kwargs)
+            return function()(*args, **kwargs) if inside is None else inside._trace(args, kwargs)
 
-        return jitted(trace, function, self._options)
+        return jitted(trace, function(), self._options)
 
     def is_traced_at(self, at_top: Any) -> None:
         """Use, from now on, the jaxprs of the jitted function that calls at the top level go to."""
@@ -127,7 +130,7 @@ class Inside:
         known = None if other is None else jaxprs.known_of(other, args, kwargs)
         leaves = [] if known is None else self._leaves(args, kwargs)
         if known is None or len(leaves) != known.number:
-            return self._function(*args, **kwargs)
+            return self._function()(*args, **kwargs)
         self.hand_on()
         return jaxprs.evaluated(known, leaves)
 

@@ -13,7 +13,6 @@ A failure of the cache is no failure of the program: the function is traced, and
 from __future__ import annotations
 
 import functools
-import sys
 import types
 import warnings
 import weakref
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.fingerprint.depends_on import Dependency, parse_depends_on
 from jcache.fingerprint.io.audit import record_always
 from jcache.fingerprint.io.open_blocks import are_none
+from jcache.fingerprint.weak_map import WeakIdentities
 from jcache.jax_internals import tracing
 from jcache.runs import observers
 from jcache.runs.calls import BYPASSED, TraceCall
@@ -187,31 +187,23 @@ def _jitted(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
 def _resolver_of(
     function: Callable[..., Any], options: Mapping[str, Any], check: Check, depends_on: tuple[Dependency, ...]
 ) -> Resolver:
-    """Return the resolver of a function; a global function of a module has the same resolver for equal options.
+    """Return the resolver of a function; it is the same for equal options, as long as the function lives.
 
-    So a loop that calls ``jcache.jit(function)(x)`` looks the function up once.
+    So a loop that calls ``jcache.jit(function)(x)`` looks the function up once, as JAX traces it once.
     """
-    if not _is_module_global(function):
-        return Resolver(function, options, check, depends_on)
-    asked = function, check, depends_on, tuple((name, type(value), value) for name, value in sorted(options.items()))
+    known: dict[tuple[Any, ...], Resolver] | None
+    asked = check, depends_on, tuple((name, type(value), value) for name, value in sorted(options.items()))
     try:
-        resolver = _shared_resolvers.get(asked)
-    except TypeError:  # an option that cannot be hashed
+        if (known := _resolvers.get(function)) is None:
+            _resolvers.put(function, known := {})
+        if asked not in known:
+            known[asked] = Resolver(function, options, check, depends_on)
+        return known[asked]
+    except TypeError:  # a function that cannot be referred to weakly, or an option that cannot be hashed
         return Resolver(function, options, check, depends_on)
-    if resolver is None:
-        for each in [each for each in list(_shared_resolvers) if not _is_module_global(each[0])]:
-            _shared_resolvers.pop(each, None)
-        resolver = _shared_resolvers[asked] = Resolver(function, options, check, depends_on)
-    return resolver
 
 
-def _is_module_global(function: Callable[..., Any]) -> bool:
-    """Return whether the module of a function has it as the global of its name."""
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
-    return module is not None and vars(module).get(getattr(function, "__qualname__", "")) is function
-
-
-_shared_resolvers: Final[dict[tuple[Any, ...], Resolver]] = {}
+_resolvers: Final[WeakIdentities[dict[tuple[Any, ...], Resolver]]] = WeakIdentities()
 _LATER: Final[Any] = object()
 
 

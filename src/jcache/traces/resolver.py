@@ -15,13 +15,14 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from jcache import clock
 from jcache.errors import DamagedEntry, NotStorable, Unresolved
 from jcache.fingerprint.arguments import Call
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.io import memos
+from jcache.fingerprint.weak_map import weakly
 from jcache.jax_internals import avals, jaxprs, meshes, preload, stablehlo, tracing
 from jcache.jax_internals.compile_record import CannotReplay, Compilation, Replay
 from jcache.jax_internals.effects import named
@@ -41,8 +42,6 @@ from jcache.traces.stored_trace import NO_PROGRAM, StoredTrace
 
 if TYPE_CHECKING:
     from jcache.traces.miss import Miss
-
-_SHARDINGS: Final = ("in_shardings", "out_shardings")
 
 
 class Resolver:
@@ -69,25 +68,29 @@ class Resolver:
         *,
         counts: bool = True,
     ) -> None:
-        self.function = function
+        self._function = weakly(function)
         self.options = options
         self.depends_on = depends_on
         statics = Statics(function, *map(options.get, STATIC), keeps_unused=bool(options.get("keep_unused")))
-        shardings = [options.get(name) for name in _SHARDINGS]
         self.inside = Inside(function, options, statics)
-        self.lookup = CallLookup(function, statics, shardings, check, depends_on, counts=counts)
+        self.lookup = CallLookup(function, statics, options, check, depends_on, counts=counts)
         self.forget()
+
+    @property
+    def function(self) -> Any:
+        """The function, which somebody else keeps alive, so that the resolver may live as long as the function."""
+        return self._function()
 
     def forget(self) -> None:
         """Make JAX trace the function anew for all calls that it has traced in this process."""
-        function, ours = self.function, weakref.ref(self)  # a cycle would keep alive what the function refers to
+        function, ours = self._function, weakref.ref(self)  # a cycle would keep alive what the function refers to
 
         def resolve(*args: Any, **kwargs: Any) -> Any:
             jaxprs.check()
             resolver = ours()
-            return function(*args, **kwargs) if resolver is None else resolver._resolve(args, kwargs)
+            return function()(*args, **kwargs) if resolver is None else resolver._resolve(args, kwargs)
 
-        self.jitted = jitted(resolve, function, self.options)
+        self.jitted = jitted(resolve, function(), self.options)
         self.inside.is_traced_at(self.jitted)
 
     def is_settled(self) -> bool:
@@ -186,7 +189,7 @@ class Resolver:
         miss.reason = miss.reason or self.inside.note_once(looked_up.refuse if miss.sets_once else None)
         miss.take(values, treedef, partial(self._recipes, looked_up))
         place = None if miss.reason is not None else tracing.first_computed(values, miss.request.leaves)
-        miss.request = miss.request._replace(leaves=[], likes=[])  # JAX keeps `note_lowered` as long as the trace
+        miss.request = miss.request._replace(leaves=[], likes=[], changed=list)  # JAX keeps `note_lowered`
         keep = self._callback_writer(looked_up)
         told = False
 
