@@ -50,7 +50,7 @@ def is_log(encoder: Encoder, name: str, value: Any) -> bool:
     if type(value) not in _WAYS or not encoder.for_trace or not encoder.leaves_out(_mark(name)):
         return False
     encoder.logs[name] = type(value)
-    return _may_be_log(value) and _only_collects(encoder, name)
+    return _may_be_log(value) and _ways(encoder, name) <= _WAYS[type(value)]  # none if that code is still to be found
 
 
 def _may_be_log(value: Any) -> bool:
@@ -61,8 +61,12 @@ def _may_be_log(value: Any) -> bool:
     return getattr(value, "maxlen", None) is None
 
 
+def _ways(encoder: Encoder, name: str) -> set[Way]:
+    return {way for way, names in encoder.snapshot.uses_by_name.ways.items() if name in names}
+
+
 def _only_collects(encoder: Encoder, name: str) -> bool:
-    ways = {way for way, names in encoder.snapshot.uses_by_name.ways.items() if name in names}
+    ways = _ways(encoder, name)
     return bool(ways) and ways <= _WAYS[encoder.logs[name]]
 
 

@@ -41,10 +41,11 @@ _AGAINST_REPLAY: Final = {  # options with which somebody observes a program whi
 
 @cache
 def prepare() -> None:
-    """Make JAX hide jcache's frames in tracebacks as its own ones."""
-    from jax._src import traceback_util
+    """Make JAX hide jcache's frames as its own ones, in tracebacks and where it names the line of an operation."""
+    from jax._src import source_info_util, traceback_util
 
     traceback_util.register_exclusion(PACKAGE)
+    source_info_util.register_exclusion(PACKAGE)
 
 
 def jit(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:

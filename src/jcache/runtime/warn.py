@@ -7,9 +7,17 @@ import sys
 import warnings
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from types import FrameType
 from typing import Final
 
 from jcache.package import OWN_FILES
+
+_OF_JAX: Final = frozenset({"jax", "jaxlib"})
+
+
+def _is_between(frame: FrameType) -> bool:
+    package = str(frame.f_globals.get("__name__")).partition(".")[0]
+    return package in _OF_JAX or frame.f_code.co_filename.startswith(OWN_FILES)
 
 
 class WarnOnce:
@@ -36,9 +44,9 @@ class WarnOnce:
 
 
 def warn_outside(message: Warning | str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the program that called jcache."""
+    """Warn at the line of the program that called jcache, or JAX where that calls jcache."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FILES):
+    while frame.f_back is not None and _is_between(frame):
         frame, level = frame.f_back, level + 1
     warn(message, category, stacklevel=level)
 

@@ -96,7 +96,7 @@ class CallLookup:
         name: name of the function, for reports.
         refused: the reasons why calls were traced or will be, by key and by rough key.
         unserved: the reasons why stored traces have failed to serve calls, by key.
-        statics: as given.
+        statics, check: as given.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class CallLookup:
         self._function = weakly(function)
         self.statics = statics
         self._shardings = [options.get(name) for name in ("in_shardings", "out_shardings")]
-        self._check = check
+        self.check = check
         self._depends_on = depends_on
         self._counts = counts
         self._rough_function_key = rough_function_key(function)
@@ -170,9 +170,9 @@ class CallLookup:
                 if refused is not None and not (traces.shared or traces.store.has(key)):
                     raise NotStorable(refused)
                 world = traces.world(request, self._count(traces, key))
-                judged = traces.judge(request, world, self._check)
+                judged = traces.judge(request, world, self.check)
                 found = None if judged.refused else traces.find(request, judged)
-                if isinstance(found, StoredTrace) and self._check is not Check.NEVER:
+                if isinstance(found, StoredTrace) and self.check is not Check.NEVER:
                     judged = judged if judged.is_of(found.opened.header) else Judgement(new=judged.new)
                 reason = judged.refused or (None if isinstance(found, StoredTrace) else refused)
                 if reason is None:
@@ -228,7 +228,7 @@ class CallLookup:
                 request = make_request(self._function(), self.statics, given, None, self._depends_on)
                 traces = traces_in_use()
                 refused = self.refused.get(request.key) or Hints(traces.store.root).refusal(request.key)
-                found = traces.explain(request, refused, self._check)
+                found = traces.explain(request, refused, self.check)
                 before = None if found.hit or found.nearest is not None else self.refused.get(rough_key)
                 return found if before is None else found._replace(reason=before)
         except (GraphKeyError, NotStorable) as error:

@@ -97,6 +97,11 @@ class Jitted:
         """The jitted function of all uses but calls at the top level."""
         return self._jitted if self._unfit is not None else self._resolver.inside.jitted
 
+    def __reduce__(self) -> Any:
+        """Have a copy, in this process or another one, jit the function again, as with `jax.jit`."""
+        ours = self._resolver
+        return _again, (ours.function, ours.options, ours.lookup.check, ours.depends_on)
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Return the method of an instance."""
         return self if instance is None else types.MethodType(self, instance)
@@ -157,6 +162,12 @@ class Jitted:
         if not self._is_reported and not is_nested():
             self._is_reported = True
             observers.tell_trace(TraceCall(self._resolver.lookup.name, None, BYPASSED, self._unfit or _INSIDE))
+
+
+def _again(
+    function: Callable[..., Any], options: Mapping[str, Any], check: Check, depends_on: tuple[Dependency, ...]
+) -> Jitted:
+    return Jitted(function, options, check, depends_on)
 
 
 def _unfit(function: Callable[..., Any]) -> str | None:

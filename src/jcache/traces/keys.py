@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, cast
 
@@ -81,7 +82,7 @@ class Statics:
         keeps_unused: bool = False,
     ) -> None:
         self.keeps_unused = keeps_unused
-        self._numbers = {numbers} if isinstance(numbers, int) else set(numbers or ())
+        self._numbers = set(_indexes(() if numbers is None else numbers))
         self._names = {names} if isinstance(names, str) else set(names or ())
         self._parameters = _parameters(function)
         if numbers is None:
@@ -108,6 +109,14 @@ class Statics:
 
     def _name(self, position: int) -> str:
         return self._parameters[position] if position < len(self._parameters) else str(position)
+
+
+def _indexes(numbers: Any) -> Iterable[int]:
+    """Return numbers of arguments, as JAX reads them: one or several, of any type that counts as an integer."""
+    try:
+        return (operator.index(numbers),)
+    except TypeError:
+        return map(operator.index, numbers)
 
 
 def make_request(
