@@ -14,8 +14,10 @@ log, queue, table, counts, sizes = [], collections.deque(), {}, collections.Coun
 groups, alias = collections.defaultdict(list), None
 NAME = "shared"
 class Held:
-    shared = []
-    def __init__(self): self.log, self.counts = [], collections.Counter()
+    shared, made = [], 0
+    def __init__(self): self.log, self.counts, self.n = [], collections.Counter(), 0
+    def count(self): self.n += 1
+    def clear(self): self.n = 0
 held = Held()
 def around():
     inner = []
@@ -37,11 +39,17 @@ COLLECTING = {
     "an attribute": "held.log.append(x)",
     "a counter of an object": "held.counts['f'] += 1",
     "a variable of a function": "note(x)",
+    "an integer of an object": "held.n += 1",
+    "an integer in which a method counts": "held.count(); held.n -= 2",
+    "an integer of a class": "Held.made += 1; print(Held.made)",
     "what is shown": "log.append(x); print(len(log))",
 }
 USING = {
     "its length": "log.append(x); x += len(log)",
     "an item": "counts['f'] += 1; x += counts['f']",
+    "an integer": "held.n += 1; x += held.n",
+    "an integer by a computed name": "held.n += 1; x += getattr(held, NAME[:0] + 'n')",
+    "an integer of an object's dict": "held.n += 1; x += vars(held)['n']",
     "another name": "log.append(x); own = log; x += len(own)",
     "an argument": "log.append(x); x += len(log[:])",
     "items of several": "for each in (log, queue): each.append(x)",
@@ -66,7 +74,7 @@ def key(statement: str, directory: Path, before: str = "", other: str = "len(log
 
 
 FILL = "log.append(7); queue.append(7); table['f'] = 7; counts['f'] = 7; sizes[1] = 7; groups[1] = [7]; note(7); "
-FILL += "Held.shared.append(7); held.log.append(7); held.counts['f'] = 7"
+FILL += "Held.shared.append(7); held.log.append(7); held.counts['f'] = held.n = Held.made = 7"
 
 
 @pytest.mark.parametrize("case", COLLECTING)

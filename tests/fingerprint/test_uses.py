@@ -36,9 +36,25 @@ READS = (
     *("m[n] = 1", "y = n[x]", "x in n", "n.get(x)", "n.pop(x)", "n[x] = 1\n    y = n[x]", "f(n)[x] = 1"),
     *("n.m[x] = 1", "n(x)[y] = 1"),
 )
-ONLY_COUNTED = ("global n\n    n += 1", "global n\n    n = n + 2", "global n\n    n += 1\n    print('n', n)")
+ONLY_COUNTED = (
+    *("global n\n    n += 1", "global n\n    n = n + 2", "global n\n    n += 1\n    print('n', n)", "o.n += 1"),
+    *("o.a.n -= 2", "x[0].n += 1", "f(x).n += 1\n    o.n += 2", "o.n += 1\n    print(o.n)"),
+)
 COUNTED_AND_MORE = (
-    *("o.n += 1", "global n\n    n += x", "global n\n    n += 1.5", "global n\n    n += 1\n    return n"),
+    *(
+        "o.n += 1\n    return o.n",
+        "global n\n    n += x",
+        "global n\n    n += 1.5",
+        "global n\n    n += 1\n    return n",
+    ),
+    *(
+        "o.n += 1\n    o.n = 0",
+        "o.n = o.n + 1",
+        "o.n *= 2",
+        "global n\n    n *= 2",
+        "o.n += 1\n    del o.n",
+        "o.n += x",
+    ),
     *("global n\n    n += 1\n    n = 0", "global n\n    n += 1\n    del n", "global n\n    n += n", "n = o.n + 1"),
     *("global n\n    n += 1\n    log.info('%d', n)", "global n\n    x = n + 1", "global n\n    n = y = n + 1"),
 )

@@ -56,6 +56,7 @@ EFFECTS = (
     *("rows{s}[0].append(x)", "inner{s}.append(1)", "nested{s}.get('k').append(x)", "State{s}.held['log'].append(x)"),
     *("table{s}['c'] = table{s}.get('c', 0) + 1", "many{s}['f'] += 1", "nested{s}[1].append(x)"),
     *("nested{s}['deep'].setdefault('b', []).append(x)", "own = nested{s}['k']\n    own.append(x)"),
+    *("state{s}.n{s} = 2", "State{s}.count -= 1", "state{s}.n{s} *= 2", "print(state{s}.n{s}, end='')"),
     *("table{s}.update(g=1)", "log{s}.extend([x, x])", "n{s} = n{s} + x", "print('called', n{s}, end='')"),
 )
 USES = (

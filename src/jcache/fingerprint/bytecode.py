@@ -109,7 +109,8 @@ class CodeReads:
         ways: names with the ways in which the code uses containers of these names.
         filled: those in which the code stores items.
         said: those that it gives to the methods of loggers, or to others of these names.
-        counted: those of variables of which it does nothing but ``n += 1``.
+        counted: those of variables and attributes of which it does nothing but ``n += 1``.
+        set_otherwise: those of attributes that it sets in another way.
         computed: what it reads attributes of whose names it computes, see `computed`.
         told_by: the names of the globals with which it prints and logs, see `uses.without_told`.
         bindings: the import chains that each local name may be bound to.
@@ -125,6 +126,7 @@ class CodeReads:
         self.filled: set[str] = set()
         self.said: set[str] = set()
         self.counted: set[str] = set()
+        self.set_otherwise: set[str] = set()
         self.computed: set[Chain | None] = set()
         self.told_by: set[str] = set()
         self.bindings: dict[str, set[Chain]] = {}
@@ -143,7 +145,8 @@ def reads(code: CodeType, *, untold: bool = False) -> CodeReads:
         listings[at] = left if untold else listing
     for listing in listings:
         _imports(listing, found)
-    found.counted.update(uses.only_counted([step for listing in listings for step in listing]))
+    together = [step for listing in listings for step in listing]
+    found.counted, found.set_otherwise = uses.only_counted(together), uses.set_otherwise(together)
     for one, listing in zip(codes, listings, strict=True):
         by_text = set(written(one, listing))
         found.computed |= computed(listing) if not _BY_NAME.isdisjoint(one.co_names) else set()

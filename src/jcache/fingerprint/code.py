@@ -39,7 +39,8 @@ class Meaning(NamedTuple):
     used: frozenset[str]  # the names that it uses for more than to count
     filled: frozenset[str]  # those in which it stores items
     said: frozenset[str]  # those that it gives to the methods of loggers, or to others of these names
-    counted: frozenset[str]  # those of variables of which it does nothing but `n += 1`
+    counted: frozenset[str]  # those of variables and attributes of which it does nothing but `n += 1`
+    set_otherwise: frozenset[str]  # those of attributes that it sets in another way
     told_by: frozenset[str]  # those of globals with which it only prints and logs in some statements
 
 
@@ -91,7 +92,7 @@ def _meaning(code: CodeType, *, untold: bool = False) -> Meaning:
         _lookup(chain, frozenset(found.given.get(chain, ())), is_counted=chain[0] in found.counted)
         for chain in sorted(found.chains)
     ]
-    kinds = found.attributes, found.used, found.filled, found.said, found.counted, found.told_by
+    kinds = found.attributes, found.used, found.filled, found.said, found.counted, found.set_otherwise, found.told_by
     names, traits = map(frozenset[str], kinds), (code.co_name in TELLS, found.handles_errors)
     asks = functools.cache(functools.partial(asks_in, code, untold=untold))  # few walks need it
     computed = frozenset(each for each in found.computed if each is not None)

@@ -14,7 +14,7 @@ from jcache.fingerprint import arrays, attributes, opaque, origins
 from jcache.fingerprint.attributes import held
 from jcache.fingerprint.encoding import SCALARS, several, text
 from jcache.fingerprint.handlers import HANDLERS
-from jcache.fingerprint.logs import Log, encode_log
+from jcache.fingerprint.logs import Count, Log, encode_counted, encode_log
 from jcache.fingerprint.refusals import check, is_beside
 from jcache.fingerprint.selection import Selected, encode_selected
 from jcache.fingerprint.type_keys import keyed, keyed_once, type_key
@@ -30,6 +30,9 @@ _DATA: Final = frozenset({*SCALARS, *HANDLERS}) - {
 }  # fmt: skip
 
 
+_COLLECTED: Final[dict[type, Handler]] = {Log: encode_log, Count: encode_counted}
+
+
 def handler_of(value: Any) -> Handler:
     """Return the handler of a value: that of its exact type, or else of what it is."""
     kind = type(value)
@@ -38,8 +41,8 @@ def handler_of(value: Any) -> Handler:
         return known
     if kind is Selected:
         return encode_selected
-    if kind is Log:
-        return encode_log
+    if kind in _COLLECTED:
+        return _COLLECTED[kind]
     key = type_key(kind)
     if key is not None:
         return keyed_once if key.is_fixed else keyed

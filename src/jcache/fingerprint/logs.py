@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Mapping, Set
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
+from jcache.fingerprint.attributes import functions_of
+from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.containers import growing, names_of
 from jcache.fingerprint.encoding import tagged
+from jcache.fingerprint.name_resolution import of_function as origin_of
+from jcache.fingerprint.origins import USER
 from jcache.fingerprint.ways import Way
+from jcache.fingerprint.weak_map import WeakIdentities
 
 if TYPE_CHECKING:
     from jcache.fingerprint.values import Encoder
@@ -37,6 +43,63 @@ class Log:
 
     def in_words(self) -> str:
         return f"{type(self.container).__name__}, which is only filled"
+
+
+class Count:
+    """An integer in which code only counts, in its place."""
+
+    def in_words(self) -> str:
+        return "int, in which code only counts"
+
+
+COUNT: Final = Count()
+
+
+def is_count(encoder: Encoder, holder: object, name: str, value: Any) -> bool:
+    """Return whether code only counts in an integer that it reaches by the name of an attribute.
+
+    Args:
+        encoder: the encoder, whose walk has visited the code, or will visit the methods of the holder.
+        holder: what has the attribute.
+        name: the name.
+        value: any value.
+    """
+    if type(value) is not int or not encoder.for_trace or encoder.is_given or _is_used(encoder, name):
+        return False
+    may_count = _is_counted(encoder, name) or name in _counted_in(holder if isinstance(holder, type) else type(holder))
+    if not may_count or not encoder.leaves_out(_mark(name)):
+        return False
+    encoder.logs[name] = int
+    return True
+
+
+def _is_counted(encoder: Encoder, name: str) -> bool:
+    return any(name in each.counted for each in encoder.snapshot.uses)
+
+
+def _is_used(encoder: Encoder, name: str) -> bool:
+    """Return whether code does more with attributes of a name than to count, as far as the walk has visited it."""
+    others = (each for each in encoder.snapshot.uses if name not in each.counted)
+    is_named = any(name in each.attributes or name in each.used or name in each.set_otherwise for each in others)
+    return is_named or name in encoder.snapshot.read_otherwise
+
+
+def _counted_in(cls: type) -> Set[str]:
+    """Return the names in which a method of a class counts."""
+    known = _counts.get(cls)
+    if known is None:
+        members = (value for each in cls.__mro__ for value in vars(each).copy().values())
+        functions = (one for value in members for one in functions_of(value) if type(one) is FunctionType)
+        of_user = (each for each in functions if origin_of(each) == USER)
+        _counts.put(cls, known := frozenset[str]().union(*(meaning_of(each).counted for each in of_user)))
+    return known
+
+
+_counts: Final[WeakIdentities[frozenset[str]]] = WeakIdentities()
+
+
+def encode_counted(encoder: Encoder, count: Count) -> bytes:
+    return tagged(b"counter", b"")
 
 
 def is_log(encoder: Encoder, name: str, value: Any) -> bool:
@@ -66,6 +129,8 @@ def _ways(encoder: Encoder, name: str) -> set[Way]:
 
 
 def _only_collects(encoder: Encoder, name: str) -> bool:
+    if encoder.logs[name] is int:
+        return _is_counted(encoder, name) and not _is_used(encoder, name)
     ways = _ways(encoder, name)
     return bool(ways) and ways <= _WAYS[encoder.logs[name]]
 

@@ -20,6 +20,8 @@ ENDS_STATEMENT: Final = ("STORE_", "POP_TOP", "RETURN_", "POP_JUMP", "JUMP")
 TELLS: Final = frozenset(  # methods of a logger
     {"critical", "debug", "error", "exception", "fatal", "info", "log", "warning"}
 )
+_SETS_ATTRIBUTE: Final = frozenset({"STORE_ATTR", "DELETE_ATTR"})
+_ADDITIVE: Final = frozenset({0, 10, 13, 23})  # the numbers of +, -, += and -=
 _MOST_BEFORE: Final = 4  # operations between a sum and its store
 STORE_ITEM: Final = "STORE_SUBSCR"
 _NO_STEP: Final = Step("", None, 0, called=False, effect=0)
@@ -52,22 +54,36 @@ def _counting(listing: list[Step]) -> set[int]:
 
 
 def only_counted(listing: list[Step]) -> set[str]:
-    """Return the names of variables from outside of which code does nothing but ``n += 1``, or prints them as well."""
-    steady = {at for at in range(len(listing) - 3) if _is_steady(listing[at : at + 4])}
+    """Return the names of variables from outside, and of attributes, of which code does nothing but ``n += 1``, or
+    prints them as well.
+    """
+    steady = {at: end for at in range(len(listing) - 3) if (end := _end_of_count(listing, at))}
     printed = {at for places in _telling(listing) if _prints(listing[places.start]) for at in places}
-    loads = {at for at, each in enumerate(listing) if each.name in NAMES}
-    stores = {at + 3 for at in steady}
-    other = {listing[at].value for at in loads - steady - stores - printed}
-    return {listing[at].value for at in steady} - other
+    other = {at for at, each in enumerate(listing) if each.name in NAMES} | {*_stores_of_attributes(listing)}
+    used = {listing[at].value for at in other - steady.keys() - {*steady.values()} - printed}
+    return {listing[at].value for at in steady} - used
 
 
-def _is_steady(steps: list[Step]) -> bool:
-    """Return whether four instructions are ``n += 1``, with any constant integer."""
-    load, constant, operator, store = steps
-    if load.name not in _STORED.get(store.name, ()) or store.name == "STORE_ATTR" or load.value != store.value:
-        return False
+def set_otherwise(listing: list[Step]) -> set[str]:
+    """Return the names of attributes that code sets or deletes, and does not only count."""
+    return {listing[at].value for at in _stores_of_attributes(listing)} - only_counted(listing)
+
+
+def _stores_of_attributes(listing: list[Step]) -> Iterator[int]:
+    return (at for at, each in enumerate(listing) if each.name in _SETS_ATTRIBUTE)
+
+
+def _end_of_count(listing: list[Step], at: int) -> int | None:
+    """Return the place of the store if ``n += 1`` or ``o.n += 1`` begins to load at a place, with any integer."""
+    load, constant, operator = listing[at : at + 3]
+    end = at + (4 if load.name in ATTRIBUTE else 3)
+    store = listing[end] if end < len(listing) else _NO_STEP
+    if load.name not in _STORED.get(store.name, ()) or load.value != store.value:
+        return None
+    if load.name in ATTRIBUTE and not (listing[at - 1].name == "COPY" and listing[end - 1].name == "SWAP"):
+        return None
     is_integer = constant.name == "LOAD_CONST" and type(constant.value) is int
-    return is_integer and operator.name == "BINARY_OP"
+    return end if is_integer and operator.name == "BINARY_OP" and operator.number in _ADDITIVE else None
 
 
 def _is_added(listing: list[Step], at: int) -> bool:

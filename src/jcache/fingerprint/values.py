@@ -18,6 +18,7 @@ from jcache.fingerprint.containers import growing, names_of
 from jcache.fingerprint.describe import attribute_of, plain, vars_of
 from jcache.fingerprint.encoding import SCALARS, several, tagged, text
 from jcache.fingerprint.kinds import STABLE, handler_of
+from jcache.fingerprint.logs import COUNT, is_count
 from jcache.fingerprint.object_state import encode_state
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused
@@ -184,8 +185,12 @@ class Encoder:
     def then(self, holder: object, name: str, value: Any, *, of_any_type: bool = False, may_count: bool = True) -> Any:
         """Return the value that `holder` has under `name`, or the one that it had in the earlier snapshot.
 
-        The earlier one is returned if the value can be set again, or if `of_any_type`.
+        The earlier one is returned if the value can be set again, or if `of_any_type`. `COUNT` stands for an integer
+        in which code only counts.
         """
+        if may_count and is_count(self, holder, name, value):
+            self.counter(f"count {name}", value, holder, name)
+            return COUNT
         if self.before_call is not None:
             place = id(holder), name
             return self.before_call.value_before(place, value, of_any_type=of_any_type, may_count=may_count)
