@@ -1,6 +1,8 @@
 """Keys of objects of other libraries: all of their content counts, whoever makes them, and nothing else does."""
 
 import dataclasses
+import os
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -514,3 +516,14 @@ def test_a_mapping_of_a_library_counts_with_all_that_it_has() -> None:
     assert found[0] == found[1] and len({*found}) == 3
     one, other = frozen(a=1), frozen(a=1)
     assert hash(other) and of(one) == of(other) != of(frozen(a=2))
+
+
+def test_what_was_opened_before_has_no_key(tmp_path: Path) -> None:
+    """What a function reads through it may be another thing in another process."""
+    h5py = pytest.importorskip("h5py")
+    with sqlite3.connect(":memory:") as base, h5py.File(tmp_path / "a.h5", "w") as file, os.scandir(tmp_path) as found:
+        group = file.create_group("g")
+        for value in (base, base.cursor(), file, group, group.attrs, next(found)):
+            with pytest.raises(GraphKeyError, match="open it in the function, or pass in what it reads"):
+                of(value)
+    base.close()

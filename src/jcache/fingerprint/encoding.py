@@ -33,7 +33,7 @@ def unordered(tag: bytes, encodings: Iterable[bytes]) -> bytes:
     return several(tag, sorted(encodings))
 
 
-def sha256(data: bytes) -> bytes:
+def sha256(data: bytes | memoryview) -> bytes:
     return hashlib.sha256(data).digest()
 
 

@@ -199,12 +199,17 @@ def _value_of(flag: Any) -> object:
     return vars(flag).get("_value", flag)  # some flags have a property that makes a new value at each call
 
 
+def _of_opened(value: Any) -> object:
+    raise Refused(value, "what it reads may change", "open it in the function, or pass in what it reads")
+
+
 def _covering(function: Callable[[Any], object], names: str, *, is_fixed: bool = False) -> TypeKey:
     return TypeKey(function, frozenset(names.split()), is_fixed)
 
 
 _CACHE_KEY: Final = TypeKey(lambda value: value.__cache_key__(), is_fixed=True)
 _FIXED: Final = TypeKey(_reduced, is_fixed=True)
+_OPENED: Final = TypeKey(_of_opened)
 _READY: Final = {
     name: (module, key)
     for module, names, key in (
@@ -213,10 +218,13 @@ _READY: Final = {
         ("absl.flags", "FlagValues", TypeKey(_of_flags, is_by_name=True)),
         ("absl.flags", "FlagHolder", TypeKey(_of_flag, frozenset({"_flagvalues"}), is_by_name=True)),
         ("flax.core", "FrozenDict", _covering(dict, "_dict _hash")),
+        ("h5py._hl.attrs", "AttributeManager", _OPENED),
+        ("h5py._hl.base", "HLObject", _OPENED),
         ("immutabledict", "immutabledict", _covering(dict, "_dict _hash")),
         ("inspect", "Parameter", TypeKey(_of_parameter, is_fixed=True)),
         ("inspect", "Signature", TypeKey(_of_signature, is_fixed=True)),
         ("mujoco", "MjModel", TypeKey(_reduced)),
+        ("netCDF4", "Dataset Variable", _OPENED),
         ("networkx", "Graph", _covering(_of_network, "_node _adj _succ _pred __networkx_cache__ nodes adj succ pred "
                                         "edges in_edges out_edges degree in_degree out_degree")),
         ("numpy.lib.npyio", "NpzFile", TypeKey(lambda file: [(name, file[name]) for name in file.files])),
@@ -234,16 +242,19 @@ _READY: Final = {
         ("pandas._libs.sparse", "SparseIndex", _FIXED),
         ("pint", "UnitRegistry", TypeKey(_of_units)),
         ("pint.facets.plain.quantity", "PlainQuantity", _covering(lambda _: None, "_dimensionality")),
+        ("posix", "DirEntry", _OPENED),
         ("pyarrow", "Array ChunkedArray Scalar", TypeKey(_of_arrow, is_fixed=True)),
         ("pyarrow", "DataType", TypeKey(str, is_fixed=True)),
         ("pydantic._internal._decorators", "Decorator", _covering(bool, "cls_ref")),  # it holds an address
         ("scipy.interpolate", "UnivariateSpline", _covering(_of_spline, "_data")),
         ("scipy.sparse", "sparray spmatrix", _covering(_of_sparse, "_dict _has_sorted_indices _has_canonical_format")),
+        ("sqlite3", "Blob Connection Cursor", _OPENED),
         ("sqlite3", "Row", TypeKey(lambda row: (row.keys(), tuple(row)), is_fixed=True)),
         ("sympy", "Basic", _FIXED),
         ("weakref", "finalize", TypeKey(lambda finalizer: (finalizer.peek(), finalizer.atexit))),
         ("weakref", "WeakKeyDictionary WeakValueDictionary", _covering(
             dict, "data _dirty_len _iterating _pending_removals _remove")),
+        ("xarray.backends", "CachingFileManager", _OPENED),
         ("zoneinfo", "ZoneInfo", _FIXED),
     )
     for name in names.split()

@@ -1,6 +1,7 @@
 """What is made of each thing that a block reads or does."""
 
 import atexit
+import mmap
 import os
 import pickle
 import shutil
@@ -185,13 +186,31 @@ def test_a_pair_of_sockets_for_an_event_loop_is_no_network() -> None:
     assert reads_of(lambda: socket.socket(socket.AF_INET).close()).reason == "used the network"
 
 
-def test_a_descriptor_is_a_file_that_is_open_already(rates: Path) -> None:
-    """What is opened or asked by its number was noted when it was opened, if that was in the block."""
-    descriptor = os.open(rates, os.O_RDONLY)
+@pytest.mark.parametrize(
+    "read", [opened, lambda number: os.read(number, 1), lambda number: mmap.mmap(number, 0, access=mmap.ACCESS_READ)]
+)
+def test_what_is_read_by_a_descriptor_counts(rates: Path, read: Callable[[int], object]) -> None:
+    """The program may have opened it before the block; what is only asked of it does not count, nor does a pipe."""
+    descriptor, (pipe, end) = os.open(rates, os.O_RDONLY), os.pipe()
+    os.write(end, b"1")
     with Reads() as reads:
         os.stat(descriptor)
-        opened(descriptor)
+        os.read(pipe, 1)
     assert not reads.parts and reads.reason is None
+    with Reads() as reads:
+        read(os.dup(descriptor))
+    for each in (descriptor, pipe, end):
+        os.close(each)
+    assert reads.parts == {f"file {rates}": of(rates.read_bytes())} and reads.reason is None
+
+
+def test_what_the_block_has_opened_has_one_name(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That by which it was opened."""
+    monkeypatch.chdir(rates.parent)
+    with Reads() as reads, open(rates.name, "rb") as file:
+        os.read(file.fileno(), 1)
+        os.read(file.fileno(), 1)
+    assert [*reads.parts] == [f"file {rates.name}"]
 
 
 @pytest.mark.parametrize("act", [lambda held: atexit.register(held.clear), lambda held: weakref.finalize(held, print)])

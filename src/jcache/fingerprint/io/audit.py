@@ -82,6 +82,7 @@ def _replace() -> None:
     replaced += [(os._Environ, name, events.environment) for name in ("__iter__", "__len__", "__repr__")]
     for look, names in ((Look.STATUS, ("stat", "access")), (Look.LINK, ("lstat", "readlink"))):
         replaced += [(os, name, partial(events.asked_of, look=look)) for name in names]
+    replaced += [(os, name, events.read_by_number) for name in ("read", "pread", "readv", "preadv")]
     replaced += [(atexit, "register", events.at_exit), (weakref.finalize, "__init__", events.at_exit)]
     _patches.extend(Patch(cls, name, _recorded_by(note)) for cls, name, note in replaced)
     _patches.extend(threads.patches())
@@ -113,6 +114,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
             report(blocks, events.opened, arguments, depth=2)
         elif event == "exec":
             report(blocks, imports.executed, arguments, depth=2)
+        elif event == "mmap.__new__":
+            report(blocks, events.read_by_number, arguments, depth=2)
         elif event == "import" and libraries.is_to_be_patched(arguments[0]):
             report(blocks, _import, arguments, depth=2)
         elif events.is_action(event):

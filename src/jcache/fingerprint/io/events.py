@@ -43,7 +43,9 @@ _KNOWN: Final = frozenset(_ACTIONS) | {"sqlite3.connect"}
 
 
 def opened(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, flags: int) -> None:
-    if type(given) is int:  # a file descriptor
+    if type(given) is int:
+        if not flags & WRITING:
+            read_by_number(blocks, frame, given)
         return
     path = os.fsdecode(given)
     who = reader(frame, blocks[-1].frame, path)
@@ -59,6 +61,18 @@ def opened(blocks: list[Reads], frame: FrameType, given: Any, mode: str | None, 
             block.opened_for_update(path, who)
         else:
             block.add_file(path, who)
+
+
+def read_by_number(blocks: list[Reads], frame: FrameType, descriptor: Any, *_others: Any, **_named: Any) -> None:
+    """Record the file of a descriptor, which the program may have opened before the block."""
+    try:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return
+    who = reader(frame, blocks[-1].frame, path)
+    for block in blocks:
+        if who is not Reader.NOBODY:
+            block.add_opened(path, who)
 
 
 def is_action(event: str) -> bool:

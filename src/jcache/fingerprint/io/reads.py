@@ -46,6 +46,7 @@ class Reads:
         self._texts: dict[str, str] = {}
         self._files = 0
         self._contents = Contents(MAX_BYTES if strict else MOST_BYTES)
+        self._opened: set[str] = set()  # files that were read by their descriptors
         self._written: set[str] = set()
         self._made: tuple[str, ...] = ()  # directories that the block has made, each with a separator at its end
         self._updated: set[str] = set()  # labels of files that were opened to be read and written
@@ -114,6 +115,15 @@ class Reads:
             self._texts[label] = text
             return True
         return False
+
+    def add_opened(self, path: str, who: Reader) -> None:
+        """Record a file that is read by its descriptor, unless the block itself has opened it by a path of its own."""
+        if path in self._opened:
+            return
+        self._opened.add(path)
+        known = (digests.path_of(label) for label in self._texts if label.startswith(_FILE))
+        if os.path.isfile(path) and path not in map(os.path.realpath, known):
+            self.add_file(path, who)
 
     def add_sought(self, name: str) -> None:
         """Record that a module is looked for, also in directories where a later process does not look by itself."""
