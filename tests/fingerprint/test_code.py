@@ -289,6 +289,22 @@ TOLD = ("print(RUN)", "log.info('%s', RUN)", "logging.info(RUN)", "absl.info(RUN
 KEPT = ("kept.info(RUN)", "notes.info(RUN)", "f = print\n    f(RUN)", "print(RUN)\n    x += len(RUN)")
 
 
+CAPTURED = (
+    "with contextlib.redirect_stdout(io.StringIO()): trained.step(x)", "log.addHandler(Kept())\n    log.info(RUN)",
+    "sys.stdout = Notes()\n    print(RUN)", "text = io.StringIO()\n    report(text)\n    x += len(text.getvalue())",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", CAPTURED)
+def test_what_is_printed_counts_where_code_may_capture_it(tmp_path: Path, statement: str) -> None:
+    """Whatever function prints it."""
+    keys, more = set(), "\nimport contextlib, io, sys\ndef report(text): print(RUN, file=text)\n"
+    for run in "ab":
+        with imported(tmp_path / run, TELLING.format(run=run, statement=statement) + more) as model:
+            keys.add(fingerprint(model.build, (1.0,)).hash)
+    assert len(keys) == 2
+
+
 @pytest.mark.parametrize("statement", [*TOLD, *KEPT])
 def test_what_is_only_printed_or_logged_does_not_count(tmp_path: Path, statement: str) -> None:
     """Unless a handler or an object of the program's own gets it."""

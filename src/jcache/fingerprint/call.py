@@ -12,6 +12,7 @@ from jcache.fingerprint import name_resolution, origins, places
 from jcache.fingerprint.arguments import Call, bound, unfolded
 from jcache.fingerprint.attributes import ALL, FIELDS, HANDED_ON
 from jcache.fingerprint.chance import are_seeds
+from jcache.fingerprint.code import TOLD, with_told
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.describe import attribute_of, changes
 from jcache.fingerprint.loose import LooseDigests, ModuleGlobals
@@ -78,14 +79,12 @@ def fingerprint(
         call = unfolded(function, args, kwargs)
         module = _home(call.function)
         walk = Walk(module, name, for_trace=for_trace, before=before)
-        _walk(call, walk, depends_on)
         names = set[str]()
-        while not walk.is_done():
+        while not _walk(call, walk, depends_on):
             if names == walk.names:  # another walk would end as this one did
                 raise GraphKeyError(f"`{name}` has no key, for jcache cannot tell which of its names count.")
             names = set(walk.names)
             walk = Walk(module, name, names, for_trace=for_trace, before=before)
-            _walk(call, walk, depends_on)
         unread = {label: value for label, value in walk.loose if label.startswith(_ATTRIBUTES)}
         modules = {label: each.items for label, each in walk.loose if isinstance(each, ModuleGlobals)}
         walk.snapshot.hold(walk.alive, unread, modules, for_trace=for_trace)
@@ -119,7 +118,14 @@ def _home(function: Any) -> str:
     return str(namespace.get("__name__", "") or attribute_of(function, "__module__", ""))
 
 
-def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:
+def _walk(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> bool:
+    """Walk over a call; return whether the walk has seen all that counts, see `Walk.is_done`."""
+    with with_told(told=TOLD in walk.names):
+        _visit(call, walk, depends_on)
+        return walk.is_done()
+
+
+def _visit(call: Call, walk: Walk, depends_on: tuple[Dependency, ...]) -> None:
     if type(call.function) is FunctionType and name_resolution.of_function(call.function) == origins.USER:
         walk.begin(call.function)
         walk.snapshot.visit_parameters(call.function)

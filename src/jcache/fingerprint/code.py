@@ -3,7 +3,9 @@
 import builtins
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any, Final, NamedTuple
 
@@ -44,15 +46,38 @@ class Meaning(NamedTuple):
     told_by: frozenset[str]  # those of globals with which it only prints and logs in some statements
 
 
+TOLD: Final = "(told)"  # stands among the names where what code prints or logs counts
+_CAPTURES: Final = frozenset({"addHandler", "getvalue", "redirect_stderr", "redirect_stdout"})
+_STREAMS: Final = frozenset({"stderr", "stdout"})
+_told_counts: Final = ContextVar("told counts", default=False)
 _known: Final[WeakIdentities[Meaning]] = WeakIdentities()
 _untold: Final[WeakIdentities[Meaning]] = WeakIdentities()
 _lookup: Final = functools.cache(Lookup)
 
 
+@contextmanager
+def with_told(*, told: bool) -> Iterator[None]:
+    """Have what code only prints or logs count as well, in this block, if `told`: the program uses it."""
+    token = _told_counts.set(told)
+    try:
+        yield
+    finally:
+        _told_counts.reset(token)
+
+
+def uses_told(known: Meaning) -> bool:
+    """Return whether code may use what it has printed or logged."""
+    return not (known.attributes.isdisjoint(_CAPTURES) and known.set_otherwise.isdisjoint(_STREAMS))
+
+
 def meaning_of(function: FunctionType) -> Meaning:
     """Return the meaning of a function's code; what it only prints, or gives to loggers of Python's, does not count."""
     known = meaning(function.__code__)
-    if not known.told_by or not all(_only_tells(name, function.__globals__) for name in known.told_by):
+    if (
+        not known.told_by
+        or _told_counts.get()
+        or not all(_only_tells(name, function.__globals__) for name in known.told_by)
+    ):
         return known
     untold = _untold.get(function.__code__)
     if untold is None:

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from jcache.fingerprint import attributes, chance, methods, module_finders, name_resolution, origins
 from jcache.fingerprint.bytecode import IMPORT, Chain
-from jcache.fingerprint.code import Lookup, meaning_of
+from jcache.fingerprint.code import TOLD, Lookup, meaning_of, uses_told
 from jcache.fingerprint.describe import shortened, vars_of
 from jcache.fingerprint.encoding import several, sha256, text
 from jcache.fingerprint.kinds import is_data, is_the_programs
@@ -80,6 +80,9 @@ class Walk(References):
         If it has, another walk must begin with the `names` of this one.
         """
         self.names.update(found_whole(self) | found_used(self))
+        if TOLD not in self.names and any(map(uses_told, self.snapshot.uses)):
+            self.names.add(TOLD)
+            return False
         return self.names.isdisjoint({*self.unread, *self.aside, *([attributes.ALL] if self.aside else [])})
 
     def _visit_function(self, function: FunctionType, label: str) -> None:

@@ -48,6 +48,19 @@ def prepare() -> None:
     source_info_util.register_exclusion(PACKAGE)
 
 
+@cache
+def _clearing() -> Callable[[], int]:
+    from jax._src import util
+
+    made: Callable[[], int] = util.cache(max_size=1, trace_context_in_key=False)(lambda: next(_numbers))
+    return made
+
+
+def clearing() -> int:
+    """Return a number that is another one each time that the program has called `jax.clear_caches`."""
+    return _clearing()()
+
+
 def jit(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     """Return what JAX's own `jax.jit` makes of a function, also where a program has put another in its place."""
     from jax._src import api

@@ -97,6 +97,7 @@ class CallLookup:
         refused: the reasons why calls were traced or will be, by key and by rough key.
         unserved: the reasons why stored traces have failed to serve calls, by key.
         statics, check: as given.
+        times_cleared: how often JAX's cache for the function was cleared.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class CallLookup:
         self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
         self.refused: dict[str | None, str] = {}
         self.unserved: dict[str, str] = {}
+        self.times_cleared = 0
         self._function = weakly(function)
         self.statics = statics
         self._shardings = [options.get(name) for name in ("in_shardings", "out_shardings")]
@@ -201,17 +203,19 @@ class CallLookup:
     def _count(self, traces: TraceStore, key: str) -> int:
         """Return the number of this function among the functions of this process that have requested a key, from 1.
 
-        JAX traces a function once for arguments of certain types, however often it is jitted. So a further function
-        with the same key can mean that the program has changed meanwhile. Precompiling always counts as the first.
+        JAX traces a function once for arguments of certain types, however often it is jitted, until its caches are
+        cleared. So a further function with the same key can mean that the program has changed meanwhile. Precompiling
+        always counts as the first.
         """
         if not self._counts:
             return 1
         numbers = _numbers.get(self._function())
         if numbers is None:
             _numbers.put(self._function(), numbers := {})
-        if (name := f"{traces.store.root.path}\n{key}") not in numbers:
-            numbers[name] = _function_counts[name] = _function_counts.get(name, 0) + 1
-        return numbers[name]
+        name = f"{traces.store.root.path}\n{key}"
+        if (now := f"{name}\n{tracing.clearing()} {self.times_cleared}") not in numbers:
+            numbers[now] = _function_counts[name] = _function_counts.get(name, 0) + 1
+        return numbers[now]
 
     def _reason_slower(self, rough_key: str) -> str | None:
         ours = roots.in_use()

@@ -132,6 +132,7 @@ class Jitted:
         if self._resolver.inside.is_used:
             self._elsewhere.clear_cache()
         self._resolver.jitted.clear_cache()
+        self._resolver.lookup.times_cleared += 1
 
     def _cache_size(self) -> int:
         """Return the number of programs of this function in this process: one for all arguments of the same types."""
