@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jcache.errors import GraphKeyError, NotStorable
+from jcache.fingerprint.call import name_of
 from jcache.fingerprint.depends_on import Dependency
 from jcache.fingerprint.weak_map import WeakIdentities, weakly
 from jcache.jax_internals import preload, rank_votes, tracing
@@ -110,7 +111,7 @@ class CallLookup:
         *,
         counts: bool,
     ) -> None:
-        self.name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+        self.name = name_of(function)
         self.refused: dict[str | None, str] = {}
         self.unserved: dict[str, str] = {}
         self.times_cleared = 0

@@ -134,3 +134,20 @@ def test_a_last_run_without_a_record_is_told(jcache: Jcache, flagged: Root, miss
     found = jcache("explain", "--root", flagged.path, env=NO_JAX)
     assert found.code == 0 and found.out.startswith("train.py")
     assert ("The last run, unrecorded, has no record" in found.err) is bool(misses)
+
+
+def test_traces_and_graphs_of_a_run_are_told(jcache: Jcache, flagged: Root) -> None:
+    """With the reasons why they were not served, as its report has them; those of other runs are not."""
+    numbers = dict.fromkeys((*COUNTS, *SECONDS), 0)
+    traces = {"hits": 2, "stored": 1, "reasons": {"stored": {"step: global LR 1.0 → 2.0": 1}}}
+    with Store(flagged) as store:
+        for number, calls in ((2, {"graphs": {"hits": 7}}), (3, {"traces": traces})):
+            one = run(number)
+            text = json.dumps({"id": one.id, "reasons": {}, **numbers, **calls})
+            store.ledger.add_run(one.id, one.started_ns, text)
+    found = jcache("explain", "--root", flagged.path, env=NO_JAX)
+    assert "traces: 2 hits, 1 miss (stored), 0 not stored, 0 left to jax.jit" in found.out
+    assert "1 traced anew: step: global LR 1.0 → 2.0" in found.out and "graphs:" not in found.out
+    told = jcache("explain", "--root", flagged.path, "--json").json
+    assert (told["traces"]["hits"], told["graphs"]["hits"]) == (2, 0)
+    assert "traces:" not in jcache("explain", "step", "--root", flagged.path, env=NO_JAX).out

@@ -1,7 +1,7 @@
 """`jcache explain`: why programs missed the cache, what it cost, and what to do."""
 
 import os
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -18,7 +18,7 @@ from jcache.explain.root_evidence import RootEvidence
 from jcache.explain.target import LAST, Target, find_target
 from jcache.layout import Kind, Root
 from jcache.runs.record import record_from
-from jcache.runs.stored_reports import read_reports
+from jcache.runs.stored_reports import read_reports, totals
 from jcache.store.run_records import read_module, read_records
 from jcache.store.store import Store
 from jcache.text import command
@@ -64,9 +64,7 @@ def explain(
             if targets[-1].run is None or (len(targets) == 2 and targets[0].key is not None):
                 _entries(store.root, history, targets, programs, evidence, json=json, diff=diff)
             else:
-                _run(
-                    store.root, history, targets, programs, evidence, given=root, json=json, diff=diff, verbose=verbose
-                )
+                _run(store, history, targets, programs, evidence, given=root, json=json, diff=diff, verbose=verbose)
     return 0
 
 
@@ -116,7 +114,7 @@ def _targets(store: Store, history: History, what: str | None, other: str | None
 
 
 def _run(
-    root: Root,
+    store: Store,
     history: History,
     targets: list[Target],
     programs: Programs,
@@ -141,17 +139,26 @@ def _run(
         key=target.key,
         root=given,
     )
-    ranks = agreements(history, target.run, programs) if target == Target(target.run) else []
+    is_whole = target == Target(target.run)
+    ranks = agreements(history, target.run, programs) if is_whole else []
+    calls = _calls(store, target.run.id) if is_whole else {}
     if json:
-        output.as_json(
-            {"root": str(root.path)} | found.to_json() | {"ranks": [report.agreement_json(one) for one in ranks]}
-        )
+        more = {"ranks": [report.agreement_json(one) for one in ranks], **calls}
+        output.as_json({"root": str(store.root.path)} | found.to_json() | more)
         return
     report.render(found, ranks, verbose=verbose)
+    report.render_calls(calls)
     if diff:
         report.render_diff(found, programs)
     for notice in found.notices:
         output.warning(notice)
+
+
+def _calls(store: Store, run: str) -> dict[str, Any]:
+    """Return what the report of a run says of its traces and graphs; nothing if it has no report."""
+    reports = read_reports(store.queue.attempt(store.ledger.runs) or [])
+    summed = totals([each for each in reports if each["id"] == run])
+    return {kind: summed[kind] for kind in ("traces", "graphs")} if summed["runs"] else {}
 
 
 def _entries(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import PurePath
 from typing import Any, Final
@@ -17,7 +17,9 @@ from jcache.explain.modules import side_by_side
 from jcache.explain.programs import Programs
 from jcache.explain.ranks import Agreement
 from jcache.explain.result import Cause, Diagnosis
+from jcache.runs.graph_report import graph_lines
 from jcache.runs.record import COMPUTATION, RunRecord
+from jcache.runs.trace_report import trace_lines
 from jcache.text import shown, wrapped
 from jcache.units import format_age, format_seconds
 from jcache.vocabulary import CauseKind
@@ -65,6 +67,17 @@ def render(found: Diagnosis, ranks: Sequence[Agreement], *, verbose: bool) -> No
         _line(f"bypassed  {shown(bypass.function)}{times}  {shown(bypass.reason)}")
         _line(f"{_INDENT}→ {bypass.resolution}")
     _render_ranks(ranks)
+
+
+def render_calls(calls: Mapping[str, Any]) -> None:
+    """Print which traces and graphs were not served in a run, and why.
+
+    Args:
+        calls: the sums of `jcache.runs.stored_reports.totals` for its traces and graphs; empty without a report.
+    """
+    lines = [*trace_lines(calls["traces"]), *graph_lines(calls["graphs"])] if calls else []
+    for line in ["", *lines] if lines else []:
+        output.prose(line)
 
 
 def headline(found: Diagnosis) -> str:
