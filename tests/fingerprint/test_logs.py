@@ -19,6 +19,10 @@ class Held:
     def count(self): self.n += 1
     def clear(self): self.n = 0
 held = Held()
+class Watched:
+    def __init__(self): self.n = 0
+    def __setattr__(self, name, value): self.__dict__.update({name: value, "twice": value * 2})
+watched = Watched()
 def around():
     inner = []
     def note(x): inner.append(x)
@@ -50,6 +54,7 @@ USING = {
     "an integer": "held.n += 1; x += held.n",
     "an integer by a computed name": "held.n += 1; x += getattr(held, NAME[:0] + 'n')",
     "an integer of an object's dict": "held.n += 1; x += vars(held)['n']",
+    "what is set": "watched.n += 1; x += watched.twice",
     "another name": "log.append(x); own = log; x += len(own)",
     "an argument": "log.append(x); x += len(log[:])",
     "items of several": "for each in (log, queue): each.append(x)",
@@ -74,7 +79,7 @@ def key(statement: str, directory: Path, before: str = "", other: str = "len(log
 
 
 FILL = "log.append(7); queue.append(7); table['f'] = 7; counts['f'] = 7; sizes[1] = 7; groups[1] = [7]; note(7); "
-FILL += "Held.shared.append(7); held.log.append(7); held.counts['f'] = held.n = Held.made = 7"
+FILL += "Held.shared.append(7); held.log.append(7); held.counts['f'] = held.n = Held.made = watched.n = 7"
 
 
 @pytest.mark.parametrize("case", COLLECTING)

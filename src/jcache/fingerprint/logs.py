@@ -32,6 +32,7 @@ _WAYS: Final[Mapping[type, Set[Way]]] = {
     collections.Counter: {Way.COUNTED},
     collections.defaultdict: {Way.COUNTED},
 }
+_SETTERS: Final = (object.__setattr__, type.__setattr__)
 TALLIES: Final = (dict, collections.Counter, collections.defaultdict)
 
 
@@ -65,6 +66,8 @@ def is_count(encoder: Encoder, holder: object, name: str, value: Any) -> bool:
         value: any value.
     """
     if type(value) is not int or not encoder.for_trace or encoder.is_given or _is_used(encoder, name):
+        return False
+    if type(holder).__setattr__ not in _SETTERS:  # one of the program's may use what is set
         return False
     may_count = _is_counted(encoder, name) or name in _counted_in(holder if isinstance(holder, type) else type(holder))
     if not may_count or not encoder.leaves_out(_mark(name)):

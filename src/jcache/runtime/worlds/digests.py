@@ -21,7 +21,7 @@ _PLAIN: Final = re.compile(r"[-+]?\d{0,6}(\.\d+)?|true|false|yes|no|on|off|none|
 _TOKEN: Final = re.compile(r"[\w.+/=-]{16,}")  # one that opens something; shorter ones are words of a vocabulary
 _AROUND: Final = " \t\r\n:=\"',"  # a value in a line
 _LARGEST: Final = 16 << 20
-_VARIABLES: Final = re.compile(rb"""["']([A-Z][A-Z0-9_]+)["']|(?i:env)\w*\W[\s\S]{0,60}?["'](\w+)["']""")
+_VARIABLES: Final = re.compile(rb"""["']([A-Z][A-Z0-9_]+)["']|(?i:env)\w*\W[\s\S]{0,60}?["'](\w*[a-zA-Z]\w*)["']""")
 _SECRET: Final = re.compile(
     r"passw(?:or[dt]|d)|passphrase|secret|credential|(?:api|access|private|auth)_?(?:key|token)|(?:^|[_.])(token)$",
     re.IGNORECASE,
