@@ -65,19 +65,17 @@ def is_count(encoder: Encoder, holder: object, name: str, value: Any) -> bool:
         name: the name.
         value: any value.
     """
-    if type(value) is not int or not encoder.for_trace or encoder.is_given or _is_used(encoder, name):
+    if type(value) is not int or not encoder.for_trace or encoder.is_given:
         return False
-    if type(holder).__setattr__ not in _SETTERS:  # one of the program's may use what is set
+    may_count = name in encoder.snapshot.counted or name in _counted_in(
+        holder if isinstance(holder, type) else type(holder)
+    )
+    if not may_count or type(holder).__setattr__ not in _SETTERS:  # one of the program's may use what is set
         return False
-    may_count = _is_counted(encoder, name) or name in _counted_in(holder if isinstance(holder, type) else type(holder))
-    if not may_count or not encoder.leaves_out(_mark(name)):
+    if _is_used(encoder, name) or not encoder.leaves_out(_mark(name)):
         return False
     encoder.logs[name] = int
     return True
-
-
-def _is_counted(encoder: Encoder, name: str) -> bool:
-    return any(name in each.counted for each in encoder.snapshot.uses)
 
 
 def _is_used(encoder: Encoder, name: str) -> bool:
@@ -133,7 +131,7 @@ def _ways(encoder: Encoder, name: str) -> set[Way]:
 
 def _only_collects(encoder: Encoder, name: str) -> bool:
     if encoder.logs[name] is int:
-        return _is_counted(encoder, name) and not _is_used(encoder, name)
+        return name in encoder.snapshot.counted and not _is_used(encoder, name)
     ways = _ways(encoder, name)
     return bool(ways) and ways <= _WAYS[encoder.logs[name]]
 

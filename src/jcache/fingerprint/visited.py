@@ -19,6 +19,7 @@ class VisitedCode:
 
     def __init__(self) -> None:
         self.uses: list[Meaning] = []  # of these functions
+        self.counted: set[str] = set()  # the names in which one of them counts
         self._visited: list[tuple[FunctionType, Meaning]] = []  # functions with asks
         self._gathered: dict[str, int] = {}  # by name, the number of them that have been looked at for it
         self._asked: dict[str, set[str | None]] = {}  # what code asks of names
@@ -48,6 +49,7 @@ class VisitedCode:
     def visit(self, function: FunctionType, known: Meaning, *, is_generated: bool) -> None:
         """Record a function that code may call, its meaning, and whether a library like `dataclasses` has made it."""
         self.uses.append(known)
+        self.counted |= known.counted
         if not is_generated:  # what dataclasses make compares an object with all that it holds
             self._visited.append((function, known))
         self.functions.setdefault(function.__code__.co_name, []).append(function)
