@@ -15,7 +15,6 @@ import functools
 import inspect
 import io
 import json
-import pickle
 import sys
 import threading
 import traceback
@@ -513,8 +512,10 @@ topj = jit(top)
 @case
 def pickling():
     try:
-        g = pickle.loads(pickle.dumps(topj))
-        return ["ok", g is topj]
+        import cloudpickle
+
+        g = cloudpickle.loads(cloudpickle.dumps(topj))
+        return ["ok", g is topj, show(g(2.0))]
     except Exception as e:
         return [type(e).__name__]
 

@@ -27,7 +27,7 @@ def step(x, n=1):
     return x * n + 1
 
 def lookup(function=step, counts=True, check=Check.FIRST):
-    return CallLookup(function, Statics(function, None, "n"), (), check, (), counts=counts)
+    return CallLookup(function, Statics(function, None, "n"), {}, check, (), counts=counts)
 
 @holds_arguments
 def look_up(look, *args, **kwargs):
@@ -124,7 +124,8 @@ def test_a_function_that_is_jitted_again_is_another_one(tmp_path: Path) -> None:
     """The second function that asks for a key has another world than the first, unless it is one to precompile."""
     program = """
 def made(): return lambda x: x + 1
-looks = [look_up(lookup(made()), x) for _ in range(2)] + [look_up(lookup(made(), counts=False), x)]
+functions = [made(), made(), made()]
+looks = [look_up(lookup(each, counts=each is not functions[-1]), x) for each in functions]
 print(json.dumps([len({look.request.key for look in looks}), [look.world.components["resolution"] for look in looks]]))
 """
     assert said(program, tmp_path / "root") == [1, ["1", "2", "1"]]

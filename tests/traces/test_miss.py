@@ -83,7 +83,7 @@ jax.tree_util.register_pytree_node(Box, lambda box: (box.values, None), lambda _
 traces, said = traces_of(create_root(Path(sys.argv[1]))), []
 for result in ({"a": jnp.ones(3), "b": [2.0]}, "text", Box(jnp.ones(1), jnp.ones(1))):
     miss = missed(traces)
-    miss.take(*jax.tree_util.tree_flatten(result))
+    miss.take(*jax.tree_util.tree_flatten(result), keep=list)
     said.append([miss.reason, len(miss.results), miss.structure])
 print(json.dumps(said))
 """

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.jax_programs import run
 
 PROGRAM = """
-import json, sys
+import json, os, sys
 import jax.numpy as jnp
 import jcache
 jcache.enable(sys.argv[1], strict=True)
@@ -19,7 +19,7 @@ count = jcache.jit(counting, static_argnums=1, static_argnames="scale")
 used = jcache.jit(lambda x: x * len(calls))
 for size in (1, 2):
     count(jnp.ones(size), 2, scale=3)
-found = [float(used(jnp.ones(1))[0])] if sys.argv[2] == "both" else []
+found = [float(used(jnp.ones(1))[0])] if os.environ["IS" + "USED"] == "1" else []
 print(json.dumps([found, calls, [each.outcome for each in jcache.stats().traces.calls]]))
 """
 
@@ -27,11 +27,11 @@ print(json.dumps([found, calls, [each.outcome for each in jcache.stats().traces.
 @pytest.mark.full
 def test_a_served_function_is_traced_for_its_side_effects(tmp_path: Path) -> None:
     """With static arguments as they were; from the next start on it is left to `jax.jit`, and the other one served."""
-    assert run(PROGRAM, tmp_path, "one").value[2] == ["stored", "stored"]
-    assert run(PROGRAM, tmp_path, "one").value[1:] == [[], ["hit", "hit"]]
-    found, calls, outcomes = run(PROGRAM, tmp_path, "both").value
+    assert run(PROGRAM, tmp_path, env={"ISUSED": 0}).value[2] == ["stored", "stored"]
+    assert run(PROGRAM, tmp_path, env={"ISUSED": 0}).value[1:] == [[], ["hit", "hit"]]
+    found, calls, outcomes = run(PROGRAM, tmp_path, env={"ISUSED": 1}).value
     assert (found, calls, outcomes) == ([2.0], [[1], [2]], ["hit", "hit", "stored"])
-    found, calls, outcomes = run(PROGRAM, tmp_path, "both").value
+    found, calls, outcomes = run(PROGRAM, tmp_path, env={"ISUSED": 1}).value
     assert (found, calls, outcomes) == ([2.0], [[1], [2]], ["bypassed", "bypassed", "hit"])
 
 

@@ -63,7 +63,7 @@ def test_what_was_compiled_is_settled_afterwards(tmp_path: Path) -> None:
 table = None
 def lazily(x):
     global table
-    table = "abc" if table is None else table
+    table = bytearray(b"abc") if table is None else table
     return x * len(table)
 def plain(x): return x + 1
 stored, lazy = resolver(plain), resolver(lazily)
