@@ -18,7 +18,7 @@ from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.containers import growing, names_of
 from jcache.fingerprint.encoding import tagged
 from jcache.fingerprint.name_resolution import of_function as origin_of
-from jcache.fingerprint.origins import USER
+from jcache.fingerprint.origins import USER, of_module_named
 from jcache.fingerprint.ways import Way
 from jcache.fingerprint.weak_map import WeakIdentities
 
@@ -89,7 +89,8 @@ def _counted_in(cls: type) -> Set[str]:
     """Return the names in which a method of a class counts."""
     known = _counts.get(cls)
     if known is None:
-        members = (value for each in cls.__mro__ for value in vars(each).copy().values())
+        own = (each for each in cls.__mro__ if of_module_named(each.__module__) == USER)
+        members = (value for each in own for value in vars(each).copy().values())
         functions = (one for value in members for one in functions_of(value) if type(one) is FunctionType)
         of_user = (each for each in functions if origin_of(each) == USER)
         _counts.put(cls, known := frozenset[str]().union(*(meaning_of(each).counted for each in of_user)))
