@@ -88,21 +88,24 @@ def _found(store: Store, what: str | None, other: str | None) -> tuple[History, 
 
 
 def _warn_unrecorded(store: Store, history: History) -> None:
-    """Print a warning if the last run with misses has a report and no record, so that an older one is explained."""
+    """Print a warning if the last run has a report and no record, so that an older one is explained."""
     texts = store.queue.attempt(store.ledger.runs) or []
     for last in read_reports(texts[-1:]):
-        if last["stored"] + last["not_stored"] and all(run.id != last["id"] for run in history.runs):
-            output.warning(
-                f"The last run, {last['id']}, has no record (JCACHE_RECORD was off, or the root could not be "
-                "written), so the run before it is explained."
-            )
+        if any(run.id == last["id"] for run in history.runs):
+            continue
+        why = "compiled nothing"
+        if last["stored"] + last["not_stored"]:
+            why = "has no record (JCACHE_RECORD was off, or the root could not be written)"
+        output.warning(f"The last run, {last['id']}, {why}, so the run before it is explained.")
 
 
 def _targets(store: Store, history: History, what: str | None, other: str | None) -> list[Target]:
     """Return the one or two things that are to be explained, the later run last."""
     root = store.root.path
     if not history.runs and other is None and what in (None, LAST):
-        raise UnknownKey(f"No run is recorded in {root}: `{command('run', root, '-- CMD')}` records one.")
+        raise UnknownKey(
+            f"No run that compiled anything is recorded in {root}: `{command('run', root, '-- CMD')}` records one."
+        )
     entries = store.listing(Kind.EXECUTABLES).columns.keys if what is not None else ()
     targets = [find_target(history, text, entries, root) for text in (what or LAST, other) if text is not None]
     kinds = {(target.key is not None, target.function is not None) for target in targets}
