@@ -4,12 +4,14 @@ import itertools
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from jcache.fingerprint import Fingerprint, changed_meanwhile, fingerprint
+from tests.helpers.fingerprints import imported
 
 BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
 
@@ -91,6 +93,18 @@ def test_what_is_drawn_where_jax_may_trace_once_for_several_is_told() -> None:
     inner = jax.jit(lambda x: x + drawn(generator))
     changed = traced(lambda: drawn(generator) + (inner is None))[1]
     assert changed == ["a random generator that a jitted function may share was drawn from"]
+
+
+@pytest.mark.parametrize("way", ["lax.scan", "lax.cond", "checkpoint", "eval_shape", "jit"])
+def test_what_is_drawn_for_a_function_whose_trace_jax_keeps_is_told(way: str, tmp_path: Path) -> None:
+    """JAX uses the trace of such a function again in the process; where the call is served, it would draw again."""
+    name = way.rpartition(".")[2]
+    for code in (f"import jax\ndef f(): return R.random(), jax.{way}", f"def f():\n    {name}\n    return R.random()"):
+        with imported(
+            tmp_path / str(len(code)), f"import random\nR, {name} = random.Random(3), len\n{code}\n"
+        ) as model:
+            told = traced(model.f)[1]
+        assert told == ["a random generator that a jitted function may share was drawn from"]
 
 
 def test_a_graph_that_draws_is_built_each_time() -> None:

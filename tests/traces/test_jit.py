@@ -756,7 +756,7 @@ def test_a_function_that_is_jitted_with_several_options_is_stored_for_each(tmp_p
 
 
 AGAIN = """
-import gc, json, sys, weakref
+import copy, gc, json, sys, weakref
 import jax.numpy as jnp
 import jcache
 jcache.enable(sys.argv[1], strict=True)
@@ -773,7 +773,12 @@ def local(rate):
         w = jcache.jit(function)(jcache.jit(step)(w))
     rate = 10.0
     w = jcache.jit(step)(w)
-    return w.tolist(), [weakref.ref(each) for each in (step, function)]
+    def other(x):
+        return x * rate
+    jitted = jcache.jit(other, depends_on=lambda: other.__name__)
+    assert copy.deepcopy(jitted)(w).tolist() == jitted(w).tolist()
+    assert copy.deepcopy(jitted).__wrapped__ is other
+    return w.tolist(), [weakref.ref(each) for each in (step, function, other)]
 
 w, refs = local(2.0)
 gc.collect()
@@ -786,4 +791,4 @@ def test_a_function_is_looked_up_once_however_often_it_is_jitted(tmp_path: Path)
     """As long as it lives, it is the same function with the same options, as for JAX; nothing keeps it alive."""
     for _ in range(2):
         w, gone, calls = run(AGAIN, tmp_path).value
-        assert (w, gone, calls) == ([128.0] * 3, [True, True], 2)
+        assert (w, gone, calls) == ([128.0] * 3, [True] * 3, 4)

@@ -12,6 +12,10 @@ from jcache.fingerprint.receivers import Ask, Passed
 from jcache.fingerprint.side_effects import UsesByName, holders
 
 ARGUMENT: Final = "argument "  # the beginning of the names of arguments
+_TRACE_ONCE: Final = frozenset(  # functions of JAX that keep the traces of the functions that they are given
+    {"associative_scan", "checkpoint", "cond", "eval_shape", "fori_loop", "jit", "linearize", "make_jaxpr", "pjit",
+     "remat", "scan", "shard_map", "switch", "while_loop"}
+)  # fmt: skip
 
 
 class VisitedCode:
@@ -28,7 +32,7 @@ class VisitedCode:
         self._followed: dict[str, int] = {}  # by name, the number of functions that were known when that was followed
         self.functions: dict[str, list[FunctionType]] = {}  # that a walk has visited, by their names
         self.read_otherwise: set[str] = set()  # names that getters read, comparing objects, or whole modules
-        self.reaches_jitted = False  # whether code reaches another jitted function, whose trace may serve several
+        self.reaches_jitted = False  # whether code may reach a function whose trace JAX keeps, and uses for others
         self._summed: tuple[tuple[int, int], UsesByName] | None = None  # of how many names, and how code uses them
 
     def forget_code(self) -> None:
@@ -50,6 +54,8 @@ class VisitedCode:
         """Record a function that code may call, its meaning, and whether a library like `dataclasses` has made it."""
         self.uses.append(known)
         self.counted |= known.counted
+        names = known.attributes.union(each.chain[-1] for each in known.lookups)
+        self.reaches_jitted |= not names.isdisjoint(_TRACE_ONCE)
         if not is_generated:  # what dataclasses make compares an object with all that it holds
             self._visited.append((function, known))
         self.functions.setdefault(function.__code__.co_name, []).append(function)

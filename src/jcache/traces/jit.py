@@ -12,6 +12,7 @@ A failure of the cache is no failure of the program: the function is traced, and
 
 from __future__ import annotations
 
+import copy
 import functools
 import types
 import warnings
@@ -101,6 +102,10 @@ class Jitted:
         """Have a copy, in this process or another one, jit the function again, as with `jax.jit`."""
         ours = self._resolver
         return _again, (ours.function, ours.options, ours.lookup.check, ours.depends_on)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Return a copy for the same function, as with `jax.jit`."""
+        return copy.copy(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Return the method of an instance."""
@@ -204,7 +209,9 @@ def _resolver_of(
     So a loop that calls ``jcache.jit(function)(x)`` looks the function up once, as JAX traces it once.
     """
     known: dict[tuple[Any, ...], Resolver] | None
-    asked = check, depends_on, tuple((name, type(value), value) for name, value in sorted(options.items()))
+    asked = check, tuple((name, type(value), value) for name, value in sorted(options.items()))
+    if depends_on:  # which may refer to the function, and would keep it alive
+        return Resolver(function, options, check, depends_on)
     try:
         if (known := _resolvers.get(function)) is None:
             _resolvers.put(function, known := {})
