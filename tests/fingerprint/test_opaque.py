@@ -103,8 +103,10 @@ def test_what_a_value_of_c_refers_to_is_told_beside_the_key() -> None:
     assert of(memory[0]).loose == of(memory[1]).loose != of(memory[2]).loose
     large = [mmap.mmap(-1, 65 << 20) for _ in range(2)]
     assert of(large[0]).loose == of(large[1]).loose
-    large[1][:1] = b"a"  # which is a part of the first sample
-    assert of(large[0]).loose != of(large[1]).loose
+    for place in (slice(1), slice(-1, None)):  # parts of the first and of the last sample
+        large[1][place] = b"a"
+        assert of(large[0]).loose != of(large[1]).loose
+        large[1][place] = b"\0"
 
 
 def test_a_value_of_c_counts_by_what_a_copy_is_made_from() -> None:

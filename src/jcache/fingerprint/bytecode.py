@@ -146,7 +146,8 @@ def reads(code: CodeType, *, untold: bool = False) -> CodeReads:
     for listing in listings:
         _imports(listing, found)
     together = [step for listing in listings for step in listing]
-    found.counted, found.set_otherwise = uses.only_counted(together), uses.set_otherwise(together)
+    found.counted = uses.only_counted(together)
+    found.set_otherwise = uses.set_attributes(together) - found.counted
     for one, listing in zip(codes, listings, strict=True):
         by_text = set(written(one, listing))
         found.computed |= computed(listing) if not _BY_NAME.isdisjoint(one.co_names) else set()

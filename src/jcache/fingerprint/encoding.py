@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import EllipsisType, NoneType, NotImplementedType
 from typing import Any, Final
 
+LARGEST: Final = 64 << 20  # of more bytes in one value samples count
+_SAMPLES, _SAMPLE_BYTES = 1024, 1024
 _DOUBLE = struct.Struct(">d").pack
 _NAN: Final = b"float3:nan"
 _USUAL_NAN: Final = _DOUBLE(float("nan"))  # others have a sign or a payload
@@ -31,6 +33,12 @@ def several(tag: bytes, encodings: Iterable[bytes]) -> bytes:
 
 def unordered(tag: bytes, encodings: Iterable[bytes]) -> bytes:
     return several(tag, sorted(encodings))
+
+
+def sampled(content: memoryview) -> bytes:
+    """Return the digest of short pieces of some bytes, from the first to the last."""
+    starts = [at * (len(content) - _SAMPLE_BYTES) // (_SAMPLES - 1) for at in range(_SAMPLES)]
+    return sha256(b"".join([content[start : start + _SAMPLE_BYTES] for start in starts]))
 
 
 def sha256(data: bytes | memoryview) -> bytes:

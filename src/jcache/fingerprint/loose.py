@@ -16,7 +16,7 @@ from jcache.fingerprint.attributes import CACHED
 from jcache.fingerprint.classes import members
 from jcache.fingerprint.code import meaning_of
 from jcache.fingerprint.describe import attribute_of, shortened, vars_of
-from jcache.fingerprint.encoding import SCALARS, several, sha256, text
+from jcache.fingerprint.encoding import LARGEST, SCALARS, sampled, several, sha256, text
 from jcache.fingerprint.readings import Readings
 from jcache.fingerprint.refusals import Refused, type_name
 from jcache.fingerprint.values import Encoder
@@ -34,8 +34,6 @@ _MAX_DEPTH: Final = 4  # to this depth
 _NAMESPACES: Final = frozenset({"Namespace", "SimpleNamespace"})  # of argparse and types
 _MANY: Final = 64  # scalars in one container, which are encoded all at once
 _MARSHAL: Final = 2  # the last version of the format in which equal values have equal bytes
-_MAX_ARRAY_BYTES: Final = 64 << 20  # of a larger array samples count
-_SAMPLES, _SAMPLE_BYTES = 1024, 1024
 
 
 class ModuleGlobals(NamedTuple):
@@ -202,7 +200,7 @@ class _LooseEncoder(Encoder):
         if (kind in _PLAIN or kind in _SETS) and len(value) >= _MANY and (many := _all_at_once(value)) is not None:
             self.scalars.append(many)
             return many
-        if hasattr(kind, "nbytes") and (attribute_of(value, "nbytes") or 0) > _MAX_ARRAY_BYTES:
+        if hasattr(kind, "nbytes") and (attribute_of(value, "nbytes") or 0) > LARGEST:
             return several(b"large", [text(f"{type_name(kind)} {value.shape} {value.dtype}"), _samples(value)])
         try:
             return super().encode(value)
@@ -291,6 +289,4 @@ def _samples(array: Any) -> bytes:
     plain = numpy.asarray(array)
     if not plain.flags.forc or plain.dtype.hasobject:
         return b""
-    content = memoryview(plain.ravel(order="K").view("u1"))
-    starts = [at * (len(content) - _SAMPLE_BYTES) // (_SAMPLES - 1) for at in range(_SAMPLES)]
-    return sha256(b"".join([content[start : start + _SAMPLE_BYTES] for start in starts]))
+    return sampled(memoryview(plain.ravel(order="K").view("u1")))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jcache.fingerprint.attributes import ALL, held
 from jcache.fingerprint.containers import name_here
 from jcache.fingerprint.describe import attribute_of
-from jcache.fingerprint.encoding import SCALARS, several, sha256, tagged, text
+from jcache.fingerprint.encoding import LARGEST, SCALARS, sampled, several, sha256, tagged, text
 from jcache.fingerprint.refusals import Refused, check, type_name
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _FILLED_BY_C: Final = frozenset({list, tuple})
 _SHOWN: Final = frozenset({"KeyWrapper in functools", "Scanner in _json"})  # all that they hold are objects
 _COPYING: Final = ("__getstate__", "__reduce__", "__reduce_ex__")
 _DEPTH: Final = 3  # levels of lists within each other
-_MOST_BYTES, _SAMPLES = 64 << 20, 1 << 10
 _HEAP_TYPE: Final = 1 << 9
 
 
@@ -158,9 +157,7 @@ def _inner(value: Any) -> Any:
     homes = {each.__module__ for each in type(value).__mro__}
     if "mmap" in homes:
         with contextlib.suppress(ValueError, TypeError), memoryview(value) as view:
-            if len(view) <= _MOST_BYTES:
-                return sha256(view)
-            return sha256(b"".join(view[at : at + _SAMPLES] for at in range(0, len(view), len(view) // _SAMPLES)))
+            return sha256(view) if len(view) <= LARGEST else sampled(view)
     members = [(name, attribute_of(value, name)) for name in _members(type(value))]
     return [members, *(each for each in _referents(value) if not isinstance(each, _CACHES))]
 

@@ -64,9 +64,9 @@ def only_counted(listing: list[Step]) -> set[str]:
     return {listing[at].value for at in steady} - used
 
 
-def set_otherwise(listing: list[Step]) -> set[str]:
-    """Return the names of attributes that code sets or deletes, and does not only count."""
-    return {listing[at].value for at in _stores_of_attributes(listing)} - only_counted(listing)
+def set_attributes(listing: list[Step]) -> set[str]:
+    """Return the names of attributes that code sets or deletes."""
+    return {listing[at].value for at in _stores_of_attributes(listing)}
 
 
 def _stores_of_attributes(listing: list[Step]) -> Iterator[int]:

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from jcache.errors import NotStorable
 from jcache.fingerprint import chance
-from jcache.fingerprint.chance import STATE_OF
 from jcache.fingerprint.describe import some
 from jcache.fingerprint.restored import are_once
 from jcache.formats.envelope import EnvelopeHeader
@@ -147,7 +146,7 @@ class Miss:
         then the program has seeded it.
         """
         settings = self.stored.trace.settings if self.stored is not None else None
-        has_states = any(each[0].startswith(STATE_OF) for each in settings or ())
+        has_states = any(each[0].startswith(chance.STATE_OF) for each in settings or ())
         return bool(self._drawn) and (self.is_seeded or has_states or chance.are_seeds(self.chance))
 
     @property
