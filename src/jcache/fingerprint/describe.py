@@ -18,7 +18,7 @@ _MAX_CHARACTERS: Final = 1000  # in a description of contents
 _MAX_DEPTH: Final = 3
 _ARRAYS: Final = frozenset({"numpy", "jaxlib", "jax"})
 _NAMESPACES: Final = frozenset({"SimpleNamespace", "Namespace"})
-_DIGEST: Final = re.compile(f"(?:^| )([0-9a-f]{{{_DIGITS}}})$")
+_DIGEST: Final = re.compile(f"(?:^| )([0-9a-f]{{{_DIGITS}}}|[0-9a-f]{{64}})$")
 _STRUCTURE: Final = re.compile(
     r"(?:(?P<kind>[\w.<>]+)?\(|[\[{])(?P<inner>.*)[)\]}] " + f"(?P<digest>[0-9a-f]{{{_DIGITS}}})", re.DOTALL
 )
@@ -185,6 +185,8 @@ def _change(label: str, old: str | None, new: str | None) -> tuple[int, str]:
     told = [_DIGEST.sub("", each) for each in (old, new)]
     if kind == "distribution" and told[0] == told[1]:
         return rank, f"{shown} {told[0]}: its files changed"
+    if kind in {"file", "directory"} and told[0] == told[1]:
+        return rank, f"{shown} changed"
     if all(told) and told[0] != told[1]:
         return rank, f"{shown} {told[0]} → {told[1]}"
     return rank, f"{shown} {_briefly(old)} → {_briefly(new)}"

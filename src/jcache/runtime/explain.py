@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -13,10 +11,10 @@ from jcache.findings import Finding
 from jcache.fingerprint import places
 from jcache.fingerprint.describe import labelled_changes, some
 from jcache.formats.envelope import EnvelopeHeader
-from jcache.layout import FileKind, Kind, Root, member, name_of
+from jcache.layout import Kind, Root, name_of
 from jcache.runtime.dependencies import staleness
 from jcache.runtime.sealed_store import OpenedEntry, open_entry
-from jcache.store.store import header_at
+from jcache.store.sealed_headers import latest_headers
 from jcache.units import format_seconds
 from jcache.vocabulary import VOCABULARY, CauseKind
 
@@ -131,7 +129,7 @@ def nearest(
         limit: the number of entries to compare, the latest first.
     """
     compared = []
-    for header in _headers(root, kind, name_of(key), limit):
+    for header in latest_headers(root, kind, name_of(key), limit):
         before = _parts_before_build(header, parts)
         lines = labelled_changes(before, parts)
         compared.append((len(lines), -header.created_ns, header.key, lines, before))
@@ -176,20 +174,6 @@ def why_missed(root: Root, kind: Kind, name: str, key: str, parts: Mapping[str, 
     if found.nearest is None:
         return VOCABULARY[CauseKind.FIRST_TIME].reason
     return some(found.changes) if found.changes else found.reason
-
-
-def _headers(root: Root, kind: Kind, name: str, limit: int) -> Iterator[EnvelopeHeader]:
-    """Yield the headers of the latest entries of a name."""
-    found: list[tuple[float, str]] = []
-    with suppress(OSError), os.scandir(root.directory(kind)) as items:
-        for item in items:
-            what, key = member(item.name)
-            if what is FileKind.ENTRY and name_of(key) == name:
-                with suppress(OSError):
-                    found.append((item.stat(follow_symlinks=False).st_mtime, item.path))
-    for _, path in sorted(found, reverse=True)[:limit]:
-        with suppress(OSError, DamagedEntry):
-            yield header_at(path)
 
 
 def _parts_before_build(header: EnvelopeHeader, parts: Mapping[str, str]) -> dict[str, str]:

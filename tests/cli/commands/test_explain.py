@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from jcache.cli.app import run as run_command
-from jcache.layout import Root
+from jcache.formats.envelope import Codec, seal
+from jcache.layout import Kind, Root
 from jcache.runs.calls import BYPASSED, HIT
 from jcache.runs.record import Argument, ProgramRecord, RunRecord
 from jcache.runs.stored_reports import COUNTS, SECONDS
@@ -15,6 +16,7 @@ from jcache.store.roots import create_root
 from jcache.store.run_records import add_record
 from jcache.store.store import Store
 from tests.helpers.command_line import Jcache
+from tests.helpers.entries import NOW, key
 from tests.helpers.records import process, program, run
 
 FLAG = "--xla_cpu_enable_fast_math=true"
@@ -100,6 +102,27 @@ def test_what_it_refuses(jcache: Jcache, flagged: Root, arguments: list[str], co
     found = jcache("explain", *arguments, "--root", flagged.path)
     assert (found.code, found.out) == (code, "")
     assert words in found.err
+
+
+def test_traces_and_graphs_are_compared_by_their_keys(jcache: Jcache, root: Root) -> None:
+    """A key of a trace or graph is compared with the most similar entry of its name, or with a second key."""
+    root.directory(Kind.GRAPHS).mkdir()
+    for number in range(3):
+        data = seal(
+            b"x", kind=Kind.GRAPHS, name="tab", key=key(number, "tab"), build_seconds=1.0, created_ns=NOW,
+            key_parts={"argument n": str(number % 2)}, codec=Codec.NONE,
+        )  # fmt: skip
+        root.place(Kind.GRAPHS, key(number, "tab")).write_bytes(data)
+    first, second, third = (key(number, "tab") for number in range(3))
+    found = jcache("explain", first, second, "--root", root.path, "--diff")
+    assert found.out.splitlines()[:3] == [second, f"compared with {first}", "1  n 0 → 1"]
+    assert "no modules" in found.out
+    assert "All parts of their keys are the same" in jcache("explain", first, "--root", root.path).out
+    assert "It is the same key" in jcache("explain", first, first, "--root", root.path).out
+    told = jcache("explain", third, second, "--json", "--root", root.path).json
+    assert told["causes"] == [{"name": "argument n", "current": "1", "baseline": "0"}]
+    refused = jcache("explain", "tab", "--root", root.path)
+    assert refused.code == 1 and "stands for 3 keys of traces and graphs" in refused.err
 
 
 def test_a_root_without_runs_says_how_to_record_one(jcache: Jcache, root: Root, tmp_path: Path) -> None:

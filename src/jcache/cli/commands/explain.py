@@ -15,6 +15,7 @@ from jcache.explain.diagnosis import diagnose
 from jcache.explain.programs import Programs
 from jcache.explain.ranks import agreements
 from jcache.explain.root_evidence import RootEvidence
+from jcache.explain.sealed_entries import compare_sealed, find_sealed
 from jcache.explain.target import LAST, Target, find_target
 from jcache.layout import Kind, Root
 from jcache.runs.record import record_from
@@ -56,7 +57,12 @@ def explain(
     if json and diff:
         raise InvalidValue("explain prints one form at a time: choose --json or --diff.")
     with open_store(root) as store:
-        history, targets = _found(store, what, other)
+        try:
+            history, targets = _found(store, what, other)
+        except UnknownKey:
+            if not _sealed(store, [text for text in (what, other) if text is not None], json=json, diff=diff):
+                raise
+            return 0
         if what in (None, LAST) and other is None:
             _warn_unrecorded(store, history)
         with Programs(lambda module: read_module(store.root, module), os.environ) as programs:
@@ -66,6 +72,21 @@ def explain(
             else:
                 _run(store, history, targets, programs, evidence, given=root, json=json, diff=diff, verbose=verbose)
     return 0
+
+
+def _sealed(store: Store, texts: list[str], *, json: bool, diff: bool) -> bool:
+    """Explain in what a trace or graph differs from another one; return False if the texts are not all keys of such."""
+    headers = [header for text in texts if (header := find_sealed(store, text)) is not None]
+    if not texts or len(headers) < len(texts):
+        return False
+    found = compare_sealed(store, headers[-1], headers[0] if len(headers) == 2 else None)
+    if json:
+        output.as_json({"root": str(store.root.path)} | found.to_json())
+    else:
+        report.render_sealed(found)
+    if diff:
+        output.prose("Traces and graphs have no modules to show side by side.")
+    return True
 
 
 def _found(store: Store, what: str | None, other: str | None) -> tuple[History, list[Target]]:

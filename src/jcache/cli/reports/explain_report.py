@@ -17,6 +17,7 @@ from jcache.explain.modules import side_by_side
 from jcache.explain.programs import Programs
 from jcache.explain.ranks import Agreement
 from jcache.explain.result import Cause, Diagnosis
+from jcache.explain.sealed_entries import SealedComparison
 from jcache.runs.graph_report import graph_lines
 from jcache.runs.record import COMPUTATION, RunRecord
 from jcache.runs.trace_report import trace_lines
@@ -192,11 +193,8 @@ def agreement_json(group: Agreement) -> dict[str, Any]:
 
 def render_comparison(found: Comparison) -> None:
     """Print what differs between two keys."""
-    if found.baseline is None:
-        output.prose(f"{found.current}: no other entry has this name, so there is nothing to compare it with.")
+    if not _render_keys(found.current, found.baseline):
         return
-    output.data(f"{found.current}")
-    output.data(f"compared with {found.baseline}")
     if not found.is_recorded:
         output.prose("No run has recorded both, so this is what the entries themselves say.")
     if not found.changes:
@@ -209,6 +207,28 @@ def render_comparison(found: Comparison) -> None:
         _line(f"{number:<3}{_what(change)}")
         _line(f"{_INDENT}{words.reason}")
         _line(f"{_INDENT}→ {words.resolution}")
+
+
+def render_sealed(found: SealedComparison) -> None:
+    """Print what differs between two traces, or two graphs."""
+    if not _render_keys(found.current, found.baseline):
+        return
+    if found.current == found.baseline:
+        output.prose("It is the same key.")
+    elif not found.changes:
+        output.prose("All parts of their keys are the same: one function gave two results, in different worlds.")
+    for number, change in enumerate(found.changes, start=1):
+        _line(f"{number:<3}{shown(change.text)}")
+
+
+def _render_keys(current: str, baseline: str | None) -> bool:
+    """Print the keys that are compared; return whether there are two."""
+    if baseline is None:
+        output.prose(f"{current}: no other entry has this name, so there is nothing to compare it with.")
+        return False
+    output.data(current)
+    output.data(f"compared with {baseline}")
+    return True
 
 
 def render_diff(found: Diagnosis, programs: Programs) -> None:
