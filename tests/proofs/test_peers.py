@@ -1,8 +1,9 @@
-"""The tests that other projects publish have the same outcomes with `jcache.jit` in the place of `jax.jit`.
+"""The tests that other projects publish have the same outcomes, and their jitted functions the same results, with
+`jcache.jit` in the place of `jax.jit`.
 
     pytest -m full --full tests/proofs/test_peers.py -s
 
-They are downloaded from PyPI, for the versions that are installed.
+They are downloaded from PyPI, for the versions that are installed. Projects that are not installed are skipped.
 """
 
 import json
@@ -20,6 +21,7 @@ from tests.helpers.jax_programs import environment
 PLUGIN = Path(__file__).parent
 TESTS = {  # some of each project's tests that jit; each set takes a few minutes
     "diffrax": (),
+    "dm-haiku": ("haiku/_src/base_test.py", "haiku/_src/dot_test.py", "haiku/_src/stateful_test.py"),
     "equinox": (),
     "flax": ("tests/core/core_lift_test.py", "tests/core/core_scope_test.py", "tests/struct_test.py"),
     "numpyro": ("test/test_optimizers.py", "test/test_distributions_util.py"),
@@ -29,6 +31,7 @@ TESTS = {  # some of each project's tests that jit; each set takes a few minutes
         "optax/schedules/_inject_test.py",
         "optax/transforms/_masking_test.py",
     ),
+    "tinygp": ("tests",),
 }
 COUNTING = ("::test_jit_cache", "::test_numpyrooptim_no_double_jit")  # of flax and numpyro: these count traces
 LIMIT_S = 1800
@@ -51,7 +54,7 @@ def sources(project: str, to: Path) -> Path:
 
 
 def outcomes(where: Path, chosen: tuple[str, ...], whose: str, root: Path) -> Any:
-    """By name what each test came to, and what became of the calls."""
+    """By name what each test came to and what its functions returned, and what became of the calls."""
     noted = root.with_name(f"{root.name}-{whose}.json")
     noted.unlink(missing_ok=True)
     more = {"JCACHE_PEER_JIT": whose, "JCACHE_PEER_ROOT": root, "JCACHE_PEER_OUTCOMES": noted, "PYTHONPATH": PLUGIN}
@@ -68,19 +71,25 @@ def outcomes(where: Path, chosen: tuple[str, ...], whose: str, root: Path) -> An
 
 @pytest.mark.parametrize("project", sorted(TESTS))
 def test_a_projects_own_tests(project: str, tmp_path: Path, full: bool) -> None:
-    """Each test passes, fails or is skipped as it is with `jax.jit`, from cold and from warm.
+    """Each test passes, fails or is skipped as it is with `jax.jit`, from cold and from warm; results are the same.
 
-    Tests that count how often a function is traced differ from warm, where it is not.
+    Tests that count how often a function is traced differ from warm, where it is not. Results are compared where two
+    runs with `jax.jit` give the same ones.
     """
     if not full:
         pytest.skip("with --full")
     if not TESTS[project]:
         pytest.skip(f"the source distribution of {project} has no tests")
     where = sources(project, tmp_path)
-    theirs, _ = outcomes(where, TESTS[project], "jax", tmp_path / "plain")
+    (theirs, returned, _), (_, again, _) = (
+        outcomes(where, TESTS[project], "jax", tmp_path / "plain") for _ in range(2)
+    )
     assert "passed" in theirs.values()
+    repeatable = [name for name, each in returned.items() if again.get(name) == each]
     for start in ("cold", "warm"):
-        ours, counts = outcomes(where, TESTS[project], "jcache", tmp_path / "ours")
+        ours, results, counts = outcomes(where, TESTS[project], "jcache", tmp_path / "ours")
         differing = {name: (was, ours.get(name)) for name, was in theirs.items() if ours.get(name) != was}
-        print(f"{project}, {start}: {len(theirs)} tests, {len(differing)} differ; calls: {counts}")
+        calls = sum(len(returned[name]) for name in repeatable)
+        print(f"{project}, {start}: {len(theirs)} tests, {len(differing)} differ; {calls} results; calls: {counts}")
         assert all(start == "warm" and any(each in name for each in COUNTING) for name in differing), differing
+        assert [name for name in repeatable if results.get(name) != returned[name]] == []

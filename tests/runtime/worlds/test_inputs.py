@@ -88,6 +88,8 @@ def test_the_values_of_a_json_object_count_by_their_paths(
     changed = found(model={"sizes": [2, 2], "none": {}})
     assert differing(found(), changed) == {"input a.cfg: model.sizes"}
     assert "input a.cfg: line 1" in of(monkeypatch, tmp_path, "{# no JSON")
+    layouts = [of(monkeypatch, tmp_path, text) for text in ('{"lr": "a b"}', '{"lr":"a b"}', '{"lr": "a  b"}')]
+    assert differing(*layouts[:2]) == {"input a.cfg: (layout)"} and differing(*layouts[::2]) == {"input a.cfg: lr"}
 
 
 def test_an_object_with_two_values_of_one_name_counts_by_its_lines(

@@ -8,6 +8,7 @@ of the others.
     input FILE                      the digest of a file with many items
     input FILE: (settings)          the names of the items of another file
     input FILE: ITEM                the digest of an item
+    input FILE: (layout)            the digest of the blanks and ends of lines between the items of a JSON object
 
 Of a short series, such as ``run-7/config.yaml``, each file has the name of its place, such as ``run-#/config.yaml``: at
 the next start, ``run-8/config.yaml`` is compared with it.
@@ -33,6 +34,7 @@ from jcache.runtime.worlds.digests import is_secret, short
 ALL: Final = "inputs"
 INPUT: Final = "input "
 SETTINGS: Final = "(settings)"
+LAYOUT: Final = "(layout)"
 _MOST_ITEMS: Final = 200  # of a file; one with more counts as a whole
 _MOST_IN_ALL: Final = 1_000
 _MOST_OF_SERIES: Final = 8  # a longer one is data, whose files keep their names
@@ -40,6 +42,7 @@ _NAMED: Final = re.compile(r"""\s*["']?([A-Za-z_][\w.\-/]{0,60})["']?\s*[:=](?![
 _VARIABLE: Final = re.compile(r"\$\{?(?:[\w.]+:)?([A-Za-z_]\w*)")  # as in ``$HOME`` and ``${oc.env:HOME}``
 _VARYING: Final = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{8,}|\d+")  # identifiers, numbers
 _TIMESTAMP: Final = re.compile(r"\b1\d{12,18}\b|\b1\d{9}\.\d")  # milliseconds and less since 1970
+_NO_SPACE: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]+')
 _LINE: Final = re.compile(r"line \d+(#\d+)?")
 
 
@@ -199,6 +202,7 @@ def _items(text: str) -> Iterator[tuple[str, str]]:
     if text.lstrip()[:1] == "{":
         try:
             yield from [*_leaves(json.loads(text, object_pairs_hook=_unique, parse_float=Decimal), "")]
+            yield LAYOUT, _NO_SPACE.sub("", text)
             return
         except (ValueError, RecursionError):
             pass
