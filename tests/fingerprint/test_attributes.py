@@ -208,3 +208,27 @@ def test_to_replace_a_field_reads_the_others(value: str, change: str, tmp_path: 
             exec(each, vars(model))
             found.append(fingerprint(model.f, (1,)).hash)
     assert found[0] == found[1] != found[2]
+
+
+CASE = """
+    import unittest
+    class Case(unittest.TestCase):
+        def test_it(self): pass
+        def scaled(self): return self.rate
+    def made(**attributes):
+        case = Case("test_it")
+        case._outcome = (each for each in range(3))
+        vars(case).update(attributes)
+        def build(): return case.scaled()
+        return build
+"""
+
+
+def test_attributes_of_a_test_case_count_by_their_names(tmp_path: Path) -> None:
+    """As those of any object: the classes of `unittest` and of libraries for tests read none that decides anything."""
+    with imported(tmp_path, CASE) as model:
+        keys = [
+            fingerprint(model.made(**each)).hash
+            for each in ({"rate": 1}, {"rate": 1, "other": iter([1])}, {"rate": 2}, {"rate": 1, "_cleanups": [print]})
+        ]
+        assert keys[0] == keys[1] == keys[3] != keys[2]

@@ -1,7 +1,8 @@
 """A plugin of pytest for other projects' tests: it puts `jcache.jit` in the place of `jax.jit`, and notes outcomes.
 
-JCACHE_PEER_JIT is ``jax`` or ``jcache``, JCACHE_PEER_ROOT the root, JCACHE_PEER_OUTCOMES the file of the outcomes. It
-notes what each test came to, and digests of what its jitted functions returned.
+JCACHE_PEER_JIT is ``jax`` or ``jcache``, JCACHE_PEER_ROOT the root, JCACHE_PEER_OUTCOMES the file of the outcomes. The
+file beside it whose name ends in ``.log`` gets a line for each test, and one for each result of a jitted function. What
+writes it has no state, since it is called in the place of jitted functions inside others.
 """
 
 import functools
@@ -20,8 +21,7 @@ import jcache
 jcache.enable(os.environ["JCACHE_PEER_ROOT"], strict=True)
 jit: Callable[..., Any] = jcache.jit if os.environ["JCACHE_PEER_JIT"] == "jcache" else jax.jit
 outcomes: dict[str, str] = {}
-results: dict[str, list[str]] = {}
-current = ["import"]
+LOG = os.open(f"{os.environ['JCACHE_PEER_OUTCOMES']}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
 
 class Noting:
@@ -36,7 +36,7 @@ class Noting:
         leaves = jax.tree_util.tree_leaves(result)
         if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             name = getattr(self.jitted, "__name__", "")
-            results.setdefault(current[0], []).append(" ".join([name, *map(digest, leaves)]))
+            os.write(LOG, " ".join(["result", name, *map(digest, leaves), "\n"]).encode())
         return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -75,8 +75,8 @@ jax.jit = noting
 
 
 def pytest_runtest_setup(item: Any) -> None:
-    """Remembers which test runs."""
-    current[0] = item.nodeid
+    """Writes which test runs."""
+    os.write(LOG, f"test {item.nodeid}\n".encode())
 
 
 def pytest_runtest_logreport(report: Any) -> None:
@@ -86,10 +86,10 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Writes the outcomes, the results, and how many calls were stored, served and left to `jax.jit`."""
+    """Writes the outcomes, and how many calls were stored, served and left to `jax.jit`."""
     traces = jcache.stats().traces
     counts: dict[str, int] = {}
     for call in () if traces is None else traces.calls:
         counts[call.outcome] = counts.get(call.outcome, 0) + 1
     with open(os.environ["JCACHE_PEER_OUTCOMES"], "w") as file:
-        json.dump([outcomes, results, counts], file)
+        json.dump([outcomes, counts], file)

@@ -66,7 +66,16 @@ def outcomes(where: Path, chosen: tuple[str, ...], whose: str, root: Path) -> An
     )  # fmt: skip
     assert noted.exists(), done.stdout[-2000:] + done.stderr[-2000:]
     print(f"{whose}: {done.stdout.splitlines()[-1]}")
-    return json.loads(noted.read_text())
+    came_to, counts = json.loads(noted.read_text())
+    results: dict[str, list[str]] = {}
+    now = results["before the tests"] = []
+    for line in Path(f"{noted}.log").read_text().splitlines():
+        what, _, rest = line.partition(" ")
+        if what == "test":
+            now = results[rest] = []
+        else:
+            now.append(rest)
+    return came_to, results, counts
 
 
 @pytest.mark.parametrize("project", sorted(TESTS))

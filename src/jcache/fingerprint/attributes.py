@@ -6,10 +6,12 @@ If that code can read attributes without naming them, all attributes count.
 # ruff: noqa: ANN401 - programs hold anything
 
 import functools
+import sys
 import types
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
+from jcache.fingerprint import origins
 from jcache.fingerprint.describe import vars_of
 from jcache.fingerprint.weak_map import WeakIdentities
 from jcache.jax_internals.registry import registry
@@ -99,7 +101,13 @@ def is_of_linen(cls: type) -> bool:
 
 def is_neutral(cls: type) -> bool:
     """Return whether the methods of a class decide nothing about which attributes count."""
-    return cls.__module__ in _NEUTRAL or is_holder(cls)
+    return cls.__module__ in _NEUTRAL or is_holder(cls) or _is_test_case(cls)
+
+
+def _is_test_case(cls: type) -> bool:
+    """Return whether a class is a library's for test cases, whose methods check no more than what they are given."""
+    case = getattr(sys.modules.get("unittest.case"), "TestCase", None)
+    return case is not None and issubclass(cls, case) and origins.of_module_named(str(cls.__module__)) != origins.USER
 
 
 def is_holder(cls: type) -> bool:

@@ -251,6 +251,7 @@ _READY: Final = {
         ("sqlite3", "Blob Connection Cursor", _OPENED),
         ("sqlite3", "Row", TypeKey(lambda row: (row.keys(), tuple(row)), is_fixed=True)),
         ("sympy", "Basic", _FIXED),
+        ("unittest.case", "TestCase", _covering(lambda _: None, "_cleanups _outcome _subtest _type_equality_funcs")),
         ("weakref", "finalize", TypeKey(lambda finalizer: (finalizer.peek(), finalizer.atexit))),
         ("weakref", "WeakKeyDictionary WeakValueDictionary", _covering(
             dict, "data _dirty_len _iterating _pending_removals _remove")),
