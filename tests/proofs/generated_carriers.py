@@ -68,7 +68,9 @@ class Carried(NamedTuple):
         return holder
 
     def may_be_refused(self) -> bool:
-        return any(each in self.setup() for each in COMPARED + REFUSED)
+        setup = self.setup()
+        copies_generator = "deepcopy(" in self.read("") and "np.random" in setup  # numpy makes a new one from entropy
+        return copies_generator or any(each in setup for each in COMPARED + REFUSED)
 
 
 def carry(chance: random.Random, name: str) -> Carried:

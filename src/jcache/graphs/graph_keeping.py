@@ -113,7 +113,11 @@ class GraphKeeping:
             there = next((each for each in found if isinstance(each, OpenedEntry)), None)
             if there is None:
                 continue
-            if there.header.payload_sha256 == content and not self._reads_elsewhere(call, there.header, build):
+            if there.header.payload_sha256 != content:
+                if world.is_same_world(there.header):
+                    world.refuse(_DIFFERING)
+                    return _DIFFERING
+            elif not self._reads_elsewhere(call, there.header, build):
                 if not staleness(there.header, call.fingerprint.parts, root):
                     if call.fingerprint.snapshot.sets.generators.has_drawn and world.judged.has_same_state:
                         world.refuse(SEEDED)
@@ -124,9 +128,6 @@ class GraphKeeping:
                 self._lookup.set_aside(
                     call, there.finding(Damage.STALE, "What it was built from has changed."), there.root
                 )
-            elif world.is_same_world(there.header):
-                world.refuse(_DIFFERING)
-                return _DIFFERING
         if reads_other_files(root, GRAPHS, world.entries(), content, lambda header: header.payload_sha256):
             world.refuse(OTHER_FILES)
             return OTHER_FILES

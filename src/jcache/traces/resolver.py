@@ -171,7 +171,7 @@ class Resolver:
             raise CannotReplay(remade)
         set_again()
         self.inside.note_once(looked_up.refuse if stored.sets_once else None)
-        memos.served(parts_here(stored.opened.header, request.parts))
+        self.inside.note(memos.reads_in(parts_here(stored.opened.header, request.parts)), (), None)
         missed_effects.note(self.function, self.options, self.lookup.statics, looked_up, stored)
         return (remade.value,)
 

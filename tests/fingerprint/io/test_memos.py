@@ -118,17 +118,13 @@ def test_a_file_that_is_only_written(tmp_path: Path) -> None:
 
 
 def test_a_served_trace_hands_on_its_variables_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To graphs. Its key describes them in other words, which are no sign of a change."""
-    monkeypatch.setattr(memos, "_of_served", {})
+    """To what uses it. Its key describes them in other words, which are no sign of a change."""
     monkeypatch.setenv("JCACHE_TEST_RATE", "2")
-    memos.served({"environment JCACHE_TEST_RATE": "2", "environment JCACHE_TEST_NONE": "None", "global rate": "1"})
-    with Reads() as of_trace, Reads(strict=False) as of_graph:
-        pass
-    assert of_graph.reason is None and set(of_graph.parts) == {
-        "environment JCACHE_TEST_RATE",
-        "environment JCACHE_TEST_NONE",
-    }
-    assert of_trace.reason is None and not of_trace.parts  # a trace calls what is served only by the jaxpr of a trace
+    parts = {"environment JCACHE_TEST_RATE": "2", "environment JCACHE_TEST_NONE": "None", "global rate": "1"}
+    with Reads() as reads:
+        memos.hand_over(memos.reads_in(parts), (), None)
+    assert reads.reason is None
+    assert set(reads.parts) == {"environment JCACHE_TEST_RATE", "environment JCACHE_TEST_NONE"}
 
 
 def test_what_was_read_for_a_trace_is_handed_over(tmp_path: Path) -> None:

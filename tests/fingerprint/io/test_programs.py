@@ -275,3 +275,24 @@ def test_what_libraries_read_counts(what: str, entry: str, tmp_path: Path) -> No
     """So it is with files that a library opens in C code, or in threads of its own."""
     pytest.importorskip(what.partition(",")[0])
     check(LIBRARIES[what], entry, tmp_path / "root")
+
+
+BESIDE = """
+import uuid
+@jcache.jit
+def h(x): return x * os.path.getsize(P + ".size")
+h(x)
+def f(x):
+    print("traced", str(uuid.uuid4())[:0])
+    return x * 2.0
+"""
+
+
+def test_a_graph_does_not_depend_on_what_another_function_has_read(tmp_path: Path) -> None:
+    """It uses an identifier, so two more starts build it; they find the same, although the other function is served."""
+    size, found = tmp_path / "t.txt.size", []
+    for text in ("22", "22", "22", "22", "333"):
+        if not size.exists() or size.read_text() != text:
+            size.write_text(text)
+        found.append(run(HEAD + BESIDE + TAIL, tmp_path / "root", "graph", 2).value[0])
+    assert found == [1, 1, 1, 0, 0]

@@ -43,7 +43,6 @@ _LISTS: Final = frozenset({"os.listdir", "os.scandir"})
 Noted = dict[str, tuple[str, str]]  # label -> the label of a quick check, and its text then
 _of_lru: Final[WeakKeyDictionary[Any, Noted]] = WeakKeyDictionary()
 _of_traces: Final[Noted] = {}
-_of_served: Final[Noted] = {}  # for traces that are served, which no trace uses
 _unused_lookups: Final[dict[tuple[int, int, str], int]] = {}
 _lost = ""  # why something could not be recorded
 
@@ -100,12 +99,14 @@ def _evidence(event: str, name: str) -> tuple[str, tuple[str, str]]:
     return label_of(Look.FILE, path), (label_of(Look.STATUS, path), seen(path, Look.STATUS))
 
 
-def served(parts: Mapping[str, str]) -> None:
-    """Record what was read for a trace that is served from the disk, which a graph may use."""
-    for label, text in parts.items():
-        if is_read(label):  # a variable that the code names is described otherwise in the key
-            is_variable = label.startswith(f"{_ENVIRONMENT} ")
-            _of_served[label] = label, variable(path_of(label)) if is_variable else text
+def reads_in(parts: Mapping[str, str]) -> dict[str, str]:
+    """Return what was read for a trace that is served from the disk, and is fresh, by label, as `hand_over` takes it.
+
+    Args:
+        parts: the parts of its entry, in which a variable that the code names may be described otherwise.
+    """
+    labels = [label for label in parts if is_read(label)]
+    return {each: variable(path_of(each)) if each.startswith(f"{_ENVIRONMENT} ") else parts[each] for each in labels}
 
 
 def hand_over(parts: Mapping[str, str], chance: Iterable[str], reason: str | None) -> None:
@@ -162,7 +163,7 @@ def hand_on(blocks: Iterable[Reads], _frame: FrameType, before: Mapping[Any, int
     lru = [(each, _of_lru.get(each, {})) for each in _noted()]
     for block in blocks:
         taken = [noted.copy().items() for each, noted in lru if each.cache_info().hits > before.get(each, 0)]
-        taken += [_of_traces.copy().items(), *([] if block.strict else [_of_served.copy().items()])]
+        taken.append(_of_traces.copy().items())
         for label, (check, text) in (each for noted in taken for each in noted):
             _give(block, label, is_same=now([check])[check] == text)
         if _lost and any(taken):
