@@ -52,6 +52,27 @@ def test_what_has_no_fingerprint_is_refused(case: str) -> None:
         fingerprint(build, (make(),))
 
 
+class Loader:
+    """An iterator, all of whose state is in its attributes."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        self.number += 1
+        return self.number
+
+
+def test_an_iterator_of_python_counts_by_its_attributes() -> None:
+    """Nothing is taken from it."""
+    loaders = [Loader(1), Loader(1), Loader(2)]
+    keys = [fingerprint(build, (each,)).hash for each in loaders]
+    assert keys[0] == keys[1] != keys[2] and loaders[0].number == 1
+
+
 class Counted:
     def __init__(self) -> None:
         self.source = iter([1])
