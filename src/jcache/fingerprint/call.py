@@ -48,6 +48,7 @@ class Fingerprint:
     @property
     def key(self) -> str:
         return storable(f"{self.name}-{self.hash}")
+_DRAWN: Final = "a random generator or an `itertools.count` that a jitted function may share was drawn from"
 
 
 def fingerprint(
@@ -172,7 +173,7 @@ def _changes(then: Fingerprint, function: Any, args: Sequence[Any], kwargs: Mapp
         return [str(error)]
     generators, within = then.snapshot.sets.generators, then.snapshot.reaches_jitted or not then.for_trace
     is_drawn = generators.left or (generators.has_drawn and are_seeds(now.chance))
-    told = ["a random generator that a jitted function may share was drawn from"] if is_drawn and within else []
+    told = [_DRAWN] if is_drawn and within else []
     told += [f"{label} was set" for label in then.snapshot.set_since(now.snapshot)]
     told += then.snapshot.side_effects(now.snapshot).used_by(now.snapshot)
     told += then.snapshot.sets.settle(then.snapshot.alive)
