@@ -1,5 +1,6 @@
 """In what a trace or graph differs from another one: by the parts of the keys in their entries."""
 
+import os
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -68,10 +69,20 @@ def test_a_program_of_a_trace_stands_for_the_trace(store: Store) -> None:
     """What the program was lowered from is in the entry of its trace; without that, it cannot be told."""
     trace = add(store, key(1, "step"), {}, Kind.TRACES)
     add(store, key(2, "step.stablehlo"), {"trace": "1"}, Kind.TRACES, parents=trace)
-    assert header(store, "step.stablehlo").key == trace
+    assert header(store, "step.stablehlo-").key == header(store, "step.stablehlo").key == trace
     store.root.place(Kind.TRACES, trace).unlink()
     with pytest.raises(CannotWrite, match="Cannot read"):
-        find_sealed(store, "step.stablehlo")
+        find_sealed(store, "step.stablehlo-")
+
+
+def test_a_function_stands_for_its_latest_entry(store: Store) -> None:
+    """Of a trace and a graph of one name, the trace."""
+    graphs = [add(store, key(number, "tab"), {}) for number in range(2)]
+    for number, each in enumerate(graphs[::-1]):
+        os.utime(store.root.place(Kind.GRAPHS, each), ns=(NOW + number, NOW + number))
+    assert header(store, "tab").key == graphs[0]
+    trace = add(store, key(2, "tab"), {}, Kind.TRACES)
+    assert header(store, "tab").key == trace
 
 
 def test_what_stands_for_nothing_or_for_several_or_is_damaged(store: Store) -> None:
@@ -79,8 +90,8 @@ def test_what_stands_for_nothing_or_for_several_or_is_damaged(store: Store) -> N
     graph = add(store, key(1, "tab"), {})
     trace = add(store, key(2, "tab"), {}, Kind.TRACES)
     assert find_sealed(store, "nothing") is None
-    with pytest.raises(UnknownKey, match="'tab' stands for 2 keys of traces and graphs"):
-        find_sealed(store, "tab")
+    with pytest.raises(UnknownKey, match="'tab-' stands for 2 keys of traces and graphs"):
+        find_sealed(store, "tab-")
     with pytest.raises(InvalidValue, match=r"is a trace of tab, .* a graph of tab"):
         compared(store, trace, graph)
     store.root.place(Kind.GRAPHS, graph).write_bytes(b"damaged")

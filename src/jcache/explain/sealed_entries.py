@@ -62,22 +62,29 @@ def find_sealed(store: Store, text: str) -> EnvelopeHeader | None:
 
     Args:
         store: whose entries.
-        text: a key, or the beginning of one.
+        text: a function, of which the latest trace is meant, else its latest graph; or a key, or the beginning of one.
 
     Raises:
         UnknownKey: it stands for several.
         DamagedEntry: the entry is damaged.
         CannotWrite: it cannot be read, as where a program's trace is gone.
     """
+    for kind in _KINDS:
+        if (latest := next(latest_headers(store.root, kind, text, 1), None)) is not None:
+            return _traced(store, latest)
     by_kind = {kind: store.listing(kind).columns.keys for kind in _KINDS}
     keys = KeyFinder(key for keys in by_kind.values() for key in keys).answering(text)
     if len(keys) > 1:
         raise UnknownKey(f"'{text}' stands for {len(keys):,} keys of traces and graphs; give more of the key.")
     for kind, known in by_kind.items():
         for key in keys.intersection(known):
-            header = _header(store, kind, key)
-            return _header(store, kind, header.parents[0]) if is_program(header) else header
+            return _traced(store, _header(store, kind, key))
     return None
+
+
+def _traced(store: Store, header: EnvelopeHeader) -> EnvelopeHeader:
+    """Return the header of the trace in place of that of a program of the trace."""
+    return _header(store, Kind.TRACES, header.parents[0]) if is_program(header) else header
 
 
 def _header(store: Store, kind: Kind, key: str) -> EnvelopeHeader:

@@ -48,6 +48,8 @@ class Fingerprint:
     @property
     def key(self) -> str:
         return storable(f"{self.name}-{self.hash}")
+
+
 _DRAWN: Final = "a random generator or an `itertools.count` that a jitted function may share was drawn from"
 
 

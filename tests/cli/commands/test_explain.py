@@ -121,7 +121,8 @@ def test_traces_and_graphs_are_compared_by_their_keys(jcache: Jcache, root: Root
     assert "It is the same key" in jcache("explain", first, first, "--root", root.path).out
     told = jcache("explain", third, second, "--json", "--root", root.path).json
     assert told["causes"] == [{"name": "argument n", "current": "1", "baseline": "0"}]
-    refused = jcache("explain", "tab", "--root", root.path)
+    assert jcache("explain", "tab", "--root", root.path).code == 0
+    refused = jcache("explain", "tab-", "--root", root.path)
     assert refused.code == 1 and "stands for 3 keys of traces and graphs" in refused.err
 
 
