@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from jcache.errors import CannotWrite, DamagedEntry, InvalidValue, UnknownKey
+from jcache.errors import DamagedEntry, InvalidValue, UnknownKey
 from jcache.explain.sealed_entries import PartChange, SealedComparison, compare_sealed, find_sealed
 from jcache.formats.envelope import Codec, EnvelopeHeader, seal
 from jcache.layout import Kind, Root
@@ -71,8 +71,11 @@ def test_a_program_of_a_trace_stands_for_the_trace(store: Store) -> None:
     add(store, key(2, "step.stablehlo"), {"trace": "1"}, Kind.TRACES, parents=trace)
     assert header(store, "step.stablehlo-").key == header(store, "step.stablehlo").key == trace
     store.root.place(Kind.TRACES, trace).unlink()
-    with pytest.raises(CannotWrite, match="Cannot read"):
-        find_sealed(store, "step.stablehlo-")
+    add(store, key(3, "other.stablehlo"), {"trace": "1"}, Kind.TRACES)
+    add(store, key(4, "hostile.stablehlo"), {"trace": "1"}, Kind.TRACES, parents="../../x")
+    for name in ("step", "other", "hostile"):
+        with pytest.raises(UnknownKey, match="the program of a trace that is gone or cannot be read"):
+            find_sealed(store, f"{name}.stablehlo-")
 
 
 def test_a_function_stands_for_its_latest_entry(store: Store) -> None:

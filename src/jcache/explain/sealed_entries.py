@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from jcache.errors import InvalidValue, UnknownKey
+from jcache.errors import DamagedEntry, InvalidValue, UnknownKey
 from jcache.fingerprint import places
 from jcache.fingerprint.describe import labelled_changes
 from jcache.formats.envelope import EnvelopeHeader
@@ -65,9 +65,9 @@ def find_sealed(store: Store, text: str) -> EnvelopeHeader | None:
         text: a function, of which the latest trace is meant, else its latest graph; or a key, or the beginning of one.
 
     Raises:
-        UnknownKey: it stands for several.
+        UnknownKey: it stands for several, or for a program whose trace is gone.
         DamagedEntry: the entry is damaged.
-        CannotWrite: it cannot be read, as where a program's trace is gone.
+        CannotWrite: it cannot be read.
     """
     for kind in _KINDS:
         if (latest := next(latest_headers(store.root, kind, text, 1), None)) is not None:
@@ -78,19 +78,20 @@ def find_sealed(store: Store, text: str) -> EnvelopeHeader | None:
         raise UnknownKey(f"'{text}' stands for {len(keys):,} keys of traces and graphs; give more of the key.")
     for kind, known in by_kind.items():
         for key in keys.intersection(known):
-            return _traced(store, _header(store, kind, key))
+            path = store.root.place(kind, key)
+            with files.refusal(f"read {path}"):
+                return _traced(store, header_at(path))
     return None
 
 
 def _traced(store: Store, header: EnvelopeHeader) -> EnvelopeHeader:
     """Return the header of the trace in place of that of a program of the trace."""
-    return _header(store, Kind.TRACES, header.parents[0]) if is_program(header) else header
-
-
-def _header(store: Store, kind: Kind, key: str) -> EnvelopeHeader:
-    path = store.root.place(kind, key)
-    with files.refusal(f"read {path}"):
-        return header_at(path)
+    if not is_program(header):
+        return header
+    try:
+        return header_at(store.root.place(Kind.TRACES, header.parents[0]))
+    except (OSError, DamagedEntry, ValueError, IndexError) as error:  # the program may name anything
+        raise UnknownKey(f"{header.key} is the program of a trace that is gone or cannot be read.") from error
 
 
 def compare_sealed(store: Store, current: EnvelopeHeader, baseline: EnvelopeHeader | None = None) -> SealedComparison:
