@@ -34,10 +34,18 @@ def deep(levels: int) -> list[Any]:
 
 
 HELD = generator  # for as long as this module
+
+
+class Doubled(itertools.chain):  # type: ignore[type-arg]
+    def __next__(self) -> int:
+        return 2 * int(super().__next__())
+
+
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a generator": (generator, "a generator"),
     "an iterator": (lambda: iter([1]), "an iterator"),
     "map": (lambda: map(str, []), "an iterator"),
+    "a class derived from one of C": (lambda: Doubled([1]), "an iterator"),
     "repeat": (lambda: itertools.repeat(1), "an iterator"),
     "a weak proxy": (lambda: weakref.proxy(HELD), "a weak proxy, which hides its object"),
     "deep nesting": (lambda: deep(10_000), "nested too deeply"),

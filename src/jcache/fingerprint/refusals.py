@@ -67,6 +67,6 @@ def check(value: Any) -> None:  # noqa: ANN401
     name = type(value).__name__
     if name in _STAGES and getattr(sys.modules.get("jax.stages"), name, None) is type(value):
         raise Refused(value, "it holds a program that cannot be looked into", "use the jitted function itself")
-    following = getattr(type(value), "__next__", None)
-    if following is not None and type(following) is not types.FunctionType and not issubclass(type(value), io.IOBase):
+    methods = {type(vars(cls)["__next__"]) for cls in type(value).__mro__ if "__next__" in vars(cls)}
+    if methods - {types.FunctionType} and not issubclass(type(value), io.IOBase):
         raise Refused(value, "it is an iterator, which reading uses up")
