@@ -123,6 +123,23 @@ def test_what_takes_longer_to_look_up_is_traced(tmp_path: Path, took: float, tra
     assert ("tracing it is faster than looking it up" in said[-1][2]) == (traced[-1] == 1)
 
 
+def test_long_lookups_of_calls_that_are_traced_count(tmp_path: Path) -> None:
+    """A second or more, and longer than tracing: a process that compares a trace says so, too."""
+    code = """
+import sys
+from pathlib import Path
+from jcache.layout import Root
+from jcache.traces.hints import lookup_costs
+for call, took, traced in (("long", 1.1, 0.4), ("slow", 1.1, 1.2), ("short", 0.9, 0.1), ("long", 1.1, 0.4)):
+    lookup_costs.add_traced(Root(Path(sys.argv[1]), plain=False), call, took, traced)
+"""
+    native = create_root(tmp_path / "root")
+    for _ in range(3):
+        assert not Hints(native).is_slower("long")
+        subprocess.run([sys.executable, "-c", code, native.path], check=True)
+    assert [Hints(native).is_slower(call) for call in ("long", "slow", "short")] == [True, False, False]
+
+
 SEVERAL = """
 import json, sys
 import jax.numpy as jnp

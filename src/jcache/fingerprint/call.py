@@ -44,6 +44,7 @@ class Fingerprint:
         default_factory=ValueSnapshot, repr=False, compare=False
     )  # what `changed_meanwhile` needs
     depends_on: tuple[Dependency, ...] = field(default=(), repr=False, compare=False)
+    names: frozenset[str] = field(default=frozenset(), repr=False, compare=False)  # see `fingerprint`
 
     @property
     def key(self) -> str:
@@ -61,6 +62,7 @@ def fingerprint(
     for_trace: bool = False,
     before: ValueSnapshot | None = None,
     depends_on: tuple[Dependency, ...] = (),
+    names: frozenset[str] = frozenset(),
 ) -> Fingerprint:
     """Return the fingerprint of a call of `function`, without calling it.
 
@@ -73,6 +75,7 @@ def fingerprint(
         before: the snapshot of an earlier fingerprint. A container that has only grown since counts as it was then, and
             so does an integer that was replaced by another one.
         depends_on: the dependencies that the program declares.
+        names: the names of attributes with which the last walk of an earlier fingerprint of the call began.
 
     Raises:
         GraphKeyError: something that the result depends on cannot be fingerprinted.
@@ -81,12 +84,11 @@ def fingerprint(
     try:
         call = unfolded(function, args, kwargs)
         module = _home(call.function)
-        walk = Walk(module, name, for_trace=for_trace, before=before)
-        names = set[str]()
+        walk = Walk(module, name, names, for_trace=for_trace, before=before)
         while not _walk(call, walk, depends_on):
             if names == walk.names:  # another walk would end as this one did
                 raise GraphKeyError(f"`{name}` has no key, for jcache cannot tell which of its names count.")
-            names = set(walk.names)
+            names = frozenset(walk.names)
             walk = Walk(module, name, names, for_trace=for_trace, before=before)
         unread = {label: value for label, value in walk.loose if label.startswith(_ATTRIBUTES)}
         modules = {label: each.items for label, each in walk.loose if isinstance(each, ModuleGlobals)}
@@ -98,7 +100,7 @@ def fingerprint(
         loose = LooseDigests().by_label([] if before else walk.loose)
         return Fingerprint(
             name, total(walk.parts).hex(), parts, for_trace, tuple(sorted(walk.chance)), Frozen(sorted(loose.items())),
-            walk.snapshot, depends_on,
+            walk.snapshot, depends_on, names,
         )  # fmt: skip
     except GraphKeyError:
         raise
@@ -169,8 +171,9 @@ def changed_meanwhile(then: Fingerprint, function: Any, args: Sequence[Any], kwa
 def _changes(then: Fingerprint, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
     try:
         now = fingerprint(
-            function, args, kwargs, for_trace=then.for_trace, before=then.snapshot, depends_on=then.depends_on
-        )
+            function, args, kwargs, for_trace=then.for_trace, before=then.snapshot, depends_on=then.depends_on,
+            names=then.names,
+        )  # fmt: skip
     except GraphKeyError as error:
         return [str(error)]
     generators, within = then.snapshot.sets.generators, then.snapshot.reaches_jitted or not then.for_trace

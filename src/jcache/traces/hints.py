@@ -31,6 +31,7 @@ _PROCESSES: Final = 3  # processes that have to agree
 # it is longer than usual, and a hit takes more than the look-up.
 _MARGIN: Final = 5.0
 _NOTICEABLE_S: Final = 0.25  # of look-ups that a process could have saved; calls with less are looked up
+_LONG_S: Final = 1.0  # of the look-up of a call that was traced after it: where code of the user's is large
 _MAX_FILES: Final = 1000
 _MAX_REASON_BYTES: Final = 500
 _MAX_FILE_BYTES: Final = 1 << 20
@@ -114,7 +115,7 @@ def _digest(note: bytes) -> bytes:
 
 
 class LookupCosts:
-    """The CPU time that hits cost and saved in this process; at its end it adds hints about calls that lost time.
+    """The CPU time that look-ups cost and saved in this process; at its end it adds hints about calls that lost time.
 
     Each call is judged by its own times. Only the first call is judged by the times of all calls together, since the
     first look-up of a process takes longer than later ones.
@@ -122,6 +123,7 @@ class LookupCosts:
 
     def __init__(self) -> None:
         self._by_root: dict[Root, dict[str, tuple[float, float]]] = {}
+        self._long: dict[Root, list[str]] = {}
 
     def add(self, root: Root, call: str, took: float, spared: float) -> None:
         """Add a hit.
@@ -132,13 +134,31 @@ class LookupCosts:
             took: CPU seconds of the look-up.
             spared: seconds that tracing took when the trace was stored.
         """
-        if not self._by_root:
-            atexit.register(self._conclude)
+        self._prepare()
         calls = self._by_root.setdefault(root, {})
         before = calls.get(call, (0.0, 0.0))
         calls[call] = before[0] + took, before[1] + spared
 
+    def add_traced(self, root: Root, call: str, took: float, traced: float) -> None:
+        """Add a call that was traced in spite of its look-up.
+
+        Args:
+            root: the root in use.
+            call: the rough key of the call.
+            took: CPU seconds of the look-up.
+            traced: seconds that tracing took.
+        """
+        if took >= max(_LONG_S, traced):
+            self._prepare()
+            self._long.setdefault(root, []).append(call)
+
+    def _prepare(self) -> None:
+        if not self._by_root and not self._long:
+            atexit.register(self._conclude)
+
     def _conclude(self) -> None:
+        for root, long in self._long.items():
+            Hints(root).add_slower(dict.fromkeys(long))
         for root, calls in self._by_root.items():
             every = [sum(seconds) for seconds in zip(*calls.values(), strict=True)]
             judged = {**calls, next(iter(calls)): every}

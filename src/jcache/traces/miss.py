@@ -50,6 +50,7 @@ class Miss:
         structure: the structure of its result as JSON.
         objects: the recipes of objects in it.
         is_seeded: whether the program has seeded a random generator of the process.
+        cpu_seconds: the CPU time of its look-up.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Miss:
         self.is_compared = stored is not None and why is None
         self.reason: str | None = None
         self.is_refused = False
+        self.cpu_seconds = 0.0
         self.callbacks: Any = None
         self.results: Sequence[Any] = ()
         self.structure: list[Any] = []

@@ -88,9 +88,12 @@ class PendingCall:
             spared = self.stored.opened.header.build_seconds
             lookup_costs.add(self.traces.store.root, self.rough_key, self.cpu_seconds, spared)
             observers.tell_trace(TraceCall(name, self.key, HIT, None, self.seconds, spared))
-        elif self.miss is not None and not (self.miss.is_compared and reason is None):
-            outcome = STORED if reason is None else NOT_STORED
-            observers.tell_trace(TraceCall(name, self.key, outcome, reason or self.miss.why, self.seconds))
+        elif self.miss is not None:
+            looking, tracing = self.miss.cpu_seconds, self.miss.build.seconds
+            lookup_costs.add_traced(self.traces.store.root, self.rough_key, looking, tracing)
+            if not (self.miss.is_compared and reason is None):
+                outcome = STORED if reason is None else NOT_STORED
+                observers.tell_trace(TraceCall(name, self.key, outcome, reason or self.miss.why, self.seconds))
 
     def _expect(self, executable: str | None, around: str) -> None:
         """Note for later processes which executable the call needs, if that is news."""

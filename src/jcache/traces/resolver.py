@@ -3,8 +3,7 @@
 `Resolver._resolve` runs only while JAX traces, so once for arguments of certain types. It looks up the key of the call.
 Without a stored trace it calls the function, so that JAX traces it, and the trace is stored once JAX has compiled it.
 With a stored trace it binds one operation, the marker, and `jcache.jax_internals.compile_hook` replaces the compilation
-of the marker by the stored program. JAX may lower and compile the same trace again, for other devices and shardings:
-then the executable for these is looked up again.
+of the marker by the stored program. Where JAX compiles the trace for other devices, their executable is looked up, too.
 """
 
 # ruff: noqa: ANN401 - what functions take and return is anything
@@ -116,6 +115,7 @@ class Resolver:
                 from jcache.traces.miss import Miss
 
                 miss = Miss(looked_up.traces.store, looked_up.request, stored, why, looked_up.world, looked_up.judged)
+                miss.cpu_seconds = clock.thread_cpu() - started[1]
                 return self._trace(looked_up, miss, Arguments(args, kwargs))
         finally:
             if not stands_in:  # a call that is served goes on without collections until its executable is loaded
