@@ -217,7 +217,9 @@ class References(Parts, ABC):
 
     def _closure(self, function: FunctionType, code: CodeType, name: str) -> list[bytes]:
         items = []
-        is_library = name_resolution.of_function(function) != origins.USER  # it may cache values in its closure
+        is_library = (origin := name_resolution.of_function(function)) != origins.USER
+        if origins.is_installed(origin) and origin != "jax":  # it may keep values there; a served call sets them again
+            self.alive += function.__closure__ or ()
         for each, cell in sorted(zip(code.co_freevars, function.__closure__ or (), strict=True), key=lambda it: it[0]):
             try:
                 value = cell.cell_contents
@@ -281,8 +283,7 @@ class References(Parts, ABC):
             names = () if wholly else (attribute,)
             items.append(text(attribute) + (self.encode(value) if is_method else self._member(its_label, value, names)))
         items.append(self.flattened(cls, name))
-        encoding = several(b"class", items)
-        self._add(label, encoding, f"class {shortened(sha256(encoding))}")
+        self._add(label, encoding := several(b"class", items), f"class {shortened(sha256(encoding))}")
 
     def _is_reached(self, cls: type, name: str, value: Any) -> bool:
         """Return whether the walk has reached a member of a class, as it has the method at which it begins."""
@@ -291,8 +292,7 @@ class References(Parts, ABC):
 
 
 def part_of(items: list[bytes], kind: str) -> Part:
-    digest = sha256(several(b"function", items))
-    return Part(digest, f"{kind} {shortened(digest)}")
+    return Part(digest := sha256(several(b"function", items)), f"{kind} {shortened(digest)}")
 
 
 def named_by(path: str) -> bytes:
