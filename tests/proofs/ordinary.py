@@ -41,11 +41,11 @@ def programs(words: Sequence[str] = ()) -> list[Case]:
     return [case for case in cases(words, DATA) if all(map(find_spec, case.options.get("needs", ())))]
 
 
-def started(case: Case, place: Path) -> Warmth:
-    """Start a program three times, and tell how the last start was."""
+def started(case: Case, place: Path, starts: int = STARTS) -> Warmth:
+    """Start a program several times, and tell how the last start was."""
     kind = case.options.get("kinds", ("jit",))[0]
     program = Program(case, kind, place / case.name)
-    for _ in range(STARTS):
+    for _ in range(starts):
         last = program.start(0)
         if last.error:
             return Warmth(case.name, False, last.error)

@@ -31,6 +31,12 @@ def test_ordinary_programs_are_warm_at_their_third_start(part: int, tmp_path: Pa
     assert {each.name for each in cold} <= COLD.keys(), "\n".join(f"{each.name}: {each.reason}" for each in cold)
 
 
+def test_what_a_library_keeps_needs_no_further_start(tmp_path: Path) -> None:
+    """The second of two functions whose library keeps a number in a closure is served at the second start, too."""
+    (case,) = programs(["library_keeps_a_number"])
+    assert started(case, tmp_path, starts=2).is_warm
+
+
 @pytest.mark.smoke
 def test_the_programs_are_as_many_as_were_promised() -> None:
     """There are 81 programs at least, of different names, each of which is read."""
