@@ -203,3 +203,15 @@ def test_when_a_file_was_written_does_not_count(tmp_path: Path, monkeypatch: pyt
     one = of(monkeypatch, tmp_path, text % "timestamp")
     later = of(monkeypatch, tmp_path, (text % "timestamp").replace("17642", "17643"))
     assert differing(one, later) == {"input a.cfg: timestamp"}
+
+
+@pytest.mark.parametrize("directory", [".pytest_cache", ".hypothesis"])
+def test_what_tests_keep_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str) -> None:
+    """It is another one after each run; a file of the program in a hidden directory counts."""
+    for name in (directory, ".settings"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ids").write_text("a")
+    record(monkeypatch, tmp_path / directory / "ids")
+    assert Inputs().take(str(tmp_path)) == {}
+    record(monkeypatch, tmp_path / ".settings" / "ids")
+    assert "inputs" in Inputs().take(str(tmp_path))

@@ -38,6 +38,7 @@ LAYOUT: Final = "(layout)"
 _MOST_ITEMS: Final = 200  # of a file; one with more counts as a whole
 _MOST_IN_ALL: Final = 1_000
 _MOST_OF_SERIES: Final = 8  # a longer one is data, whose files keep their names
+_OF_TESTS: Final = frozenset({".pytest_cache", ".hypothesis"})  # directories that change with each run of tests
 _NAMED: Final = re.compile(r"""\s*["']?([A-Za-z_][\w.\-/]{0,60})["']?\s*[:=](?![:=/]*\s*$)(?!//)""")
 _VARIABLE: Final = re.compile(r"\$\{?(?:[\w.]+:)?([A-Za-z_]\w*)")  # as in ``$HOME`` and ``${oc.env:HOME}``
 _VARYING: Final = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{8,}|\d+")  # identifiers, numbers
@@ -155,14 +156,14 @@ def _placed(texts: Mapping[str, _Text]) -> dict[str, _Text]:
 
 
 def _shown(path: str, given: str, top: str) -> str | None:
-    """Return the name of a file in a world; None for a file of Python, and for a setting of the user's on this host.
+    """Return the name of a file in a world; None for one of Python or of tests, and for a user's setting on this host.
 
     Args:
         path: its absolute path.
         given: its path as the program gave it.
         top: the directory of the program.
     """
-    if origins.of_path(path):
+    if origins.of_path(path) or not _OF_TESTS.isdisjoint(path.split(os.sep)):
         return None
     home = os.path.expanduser("~")
     tops = [each for each in (top, os.path.realpath(top)) if not home.startswith(os.path.commonpath([path, each]))]
