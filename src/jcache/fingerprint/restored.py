@@ -11,7 +11,7 @@ to count, all of it is set again, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from jcache import clock
 from jcache.fingerprint.chance import STATE_OF
@@ -24,6 +24,8 @@ from jcache.fingerprint.sets import items_in_order
 from jcache.fingerprint.setters import Copies, Place, stores
 from jcache.fingerprint.settings import COUNTS, ITEMS, MORE, NEW, SUM, TUPLE, Parts, Settings, as_json, is_plain
 from jcache.fingerprint.side_effects import IN_LIBRARY
+
+_KEPT: Final = frozenset({bool, float, str})  # types of what libraries keep that is set again
 
 
 class SetValues:
@@ -42,6 +44,7 @@ class SetValues:
         self.globals: dict[int, tuple[str, object]] = {}
         self.generators = Generators()
         self._values: dict[tuple[str, int], Any] = {}
+        self._kept: dict[tuple[str, int], list[Any]] = {}  # by libraries, as JSON
         self._items: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}
         self._counted: dict[tuple[str, int], int] = {}  # integers in place of others,
         self._grown: dict[tuple[str, int], tuple[str, tuple[Any, ...]]] = {}  # and what containers have got
@@ -64,17 +67,25 @@ class SetValues:
         Returns:
             Whether it is noted.
         """
+        if self._may_set(place, value, before, alive):
+            self._values[_named(place, before)] = value
+            return True
+        return False
+
+    def keeps(self, place: Place, value: Any, before: Mapping[Place, Any], alive: Collection[object]) -> bool:
+        """Note a number or text that a library keeps for itself, as `sets` does: a served call may do without it."""
+        if type(value) in _KEPT and self._may_set(place, value, before, alive):
+            self._kept[_named(place, before)] = self._as_json(value, alive)
+            return True
+        return False
+
+    def _may_set(self, place: Place, value: Any, before: Mapping[Place, Any], alive: Collection[object]) -> bool:
         kind, then = type(value), before.get(place, value)
         if not is_plain(then) or _is_equal(then, value) or kind is type(then) is int:
             return False
-        if (
-            (kind is str and Readings().has(kind, value))
-            or stores([place], alive)[place[1]] == [None]
-            or self._as_json(value, alive) is None
-        ):
-            return False
-        self._values[_named(place, before)] = value
-        return True
+        is_reading = kind is str and Readings().has(kind, value)
+        is_there = not is_reading and stores([place], alive)[place[1]] != [None]
+        return is_there and self._as_json(value, alive) is not None
 
     def grows(self, at: int, now: Any, copies: Copies, alive: Collection[object]) -> bool:
         """Note the items that a dict has got, if they can be set again, and none is an integer, which may count.
@@ -206,6 +217,7 @@ class SetValues:
         found = [*plain, *grown, *({NEW: each} for each in new)]
         self.settings = [[*name, value] for name, value in zip(names, found, strict=True)]
         self.settings += [[*name, {SUM: number}] for name, number in sorted(self._sums.items())]
+        self.settings += [[*name, *value] for name, value in sorted(self._kept.items())]
         return []
 
     def _as_json(self, value: Any, alive: Collection[object], found: list[Any] | None = None) -> Any:
@@ -217,6 +229,7 @@ class SetValues:
         """Keep none of the values in use; return a text if something else holds one of them, too."""
         for each in (
             self._values,
+            self._kept,
             self._items,
             self._counted,
             self._grown,

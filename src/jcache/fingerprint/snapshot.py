@@ -253,9 +253,8 @@ class ValueSnapshot(VisitedCode):
         An integer in place of another one counts if it `may_count`.
         """
         before = self._values.get(place, value)
-        if before is value:
-            return before
-        if (self._sets_again and self.sets.sets(place, value, self._values, self._holders())) or of_any_type:
+        note = self.sets.keeps if of_any_type else self.sets.sets
+        if before is value or (self._sets_again and note(place, value, self._values, self._holders())) or of_any_type:
             return before
         if type(before) is type(value) is int and may_count:
             self._note_counted(place, value, before)
