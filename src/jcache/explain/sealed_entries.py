@@ -124,8 +124,7 @@ def _changes(before: EnvelopeHeader, now: EnvelopeHeader) -> tuple[PartChange, .
 
 def _parts(parts: Mapping[str, str]) -> dict[str, str]:
     """Return the parts that tell calls apart; what was read from a file once, under the shortest of its paths."""
-    files: dict[tuple[str, str], str] = {}
-    for label in sorted((each for each in parts if each.startswith(_FILE)), key=len, reverse=True):
-        files[label.removeprefix(_FILE).rpartition("/")[2], parts[label]] = label
-    left_out = _OF_ENTRY.union(each for each in parts if each.startswith(_FILE)).difference(files.values())
+    labels = sorted((each for each in parts if each.startswith(_FILE)), key=len, reverse=True)
+    files = {(each.removeprefix(_FILE).rpartition("/")[2], parts[each]): each for each in labels}  # the last one stays
+    left_out = _OF_ENTRY.union(labels).difference(files.values())
     return {label: text for label, text in parts.items() if label not in left_out}

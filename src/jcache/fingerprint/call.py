@@ -27,6 +27,7 @@ from jcache.layout import storable
 _ATTRIBUTES: Final = (  # the beginnings of the labels of those that no code names
     "attribute ", f"{HANDED_ON}attribute ", "class attribute "
 )  # fmt: skip
+_DRAWN: Final = "a random generator or an `itertools.count` that a jitted function may share was drawn from"
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -49,9 +50,6 @@ class Fingerprint:
     @property
     def key(self) -> str:
         return storable(f"{self.name}-{self.hash}")
-
-
-_DRAWN: Final = "a random generator or an `itertools.count` that a jitted function may share was drawn from"
 
 
 def fingerprint(

@@ -123,7 +123,7 @@ class LookupCosts:
 
     def __init__(self) -> None:
         self._by_root: dict[Root, dict[str, tuple[float, float]]] = {}
-        self._long: dict[Root, list[str]] = {}
+        self._long: dict[Root, set[str]] = {}
 
     def add(self, root: Root, call: str, took: float, spared: float) -> None:
         """Add a hit.
@@ -150,7 +150,7 @@ class LookupCosts:
         """
         if took >= max(_LONG_S, traced):
             self._prepare()
-            self._long.setdefault(root, []).append(call)
+            self._long.setdefault(root, set()).add(call)
 
     def _prepare(self) -> None:
         if not self._by_root and not self._long:
@@ -158,7 +158,7 @@ class LookupCosts:
 
     def _conclude(self) -> None:
         for root, long in self._long.items():
-            Hints(root).add_slower(dict.fromkeys(long))
+            Hints(root).add_slower(long)
         for root, calls in self._by_root.items():
             every = [sum(seconds) for seconds in zip(*calls.values(), strict=True)]
             judged = {**calls, next(iter(calls)): every}
