@@ -90,6 +90,8 @@ def test_the_values_of_a_json_object_count_by_their_paths(
     assert "input a.cfg: line 1" in of(monkeypatch, tmp_path, "{# no JSON")
     layouts = [of(monkeypatch, tmp_path, text) for text in ('{"lr": "a b"}', '{"lr":"a b"}', '{"lr": "a  b"}')]
     assert differing(*layouts[:2]) == {"input a.cfg: (layout)"} and differing(*layouts[::2]) == {"input a.cfg: lr"}
+    named = [of(monkeypatch, tmp_path, f'{{"(layout)": {value}}}') for value in (1, 2)]
+    assert differing(*named) == {"input a.cfg: (layout)"}
 
 
 def test_an_object_with_two_values_of_one_name_counts_by_its_lines(

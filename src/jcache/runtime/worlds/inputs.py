@@ -202,8 +202,8 @@ def _items(text: str) -> Iterator[tuple[str, str]]:
     """Yield names and texts of the items of a text; no name occurs twice."""
     if text.lstrip()[:1] == "{":
         try:
-            yield from [*_leaves(json.loads(text, object_pairs_hook=_unique, parse_float=Decimal), "")]
-            yield LAYOUT, _NO_SPACE.sub("", text)
+            leaves = [*_leaves(json.loads(text, object_pairs_hook=_unique, parse_float=Decimal), "")]
+            yield from [(LAYOUT, _NO_SPACE.sub("", text)), *leaves]  # a setting of that name takes its place
             return
         except (ValueError, RecursionError):
             pass
